@@ -1,0 +1,252 @@
+"""A job in, its processes as they are now out, and how far the process table may be believed.
+
+Reads /proc only, through psutil where it helps: sends no signal, reaps nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+import psutil
+
+from watch_inference import holders, proctable, visibility
+from watch_inference.folders import expanded, present
+from watch_inference.holders import Holder
+from watch_inference.logfiles import log_files
+from watch_inference.model import Job, Options, ProcessReading, ProcessView
+from watch_inference.mounts import starved
+from watch_inference.openfiles import Files, files_of
+from watch_inference.programs import is_launcher
+from watch_inference.units import clean, masked
+
+_RESCAN_S = 10.0
+_MOST_GONE = 64
+_STATES = {
+    "R": "running",
+    "S": "sleeping",
+    "D": "disk-sleep",
+    "T": "stopped",
+    "t": "stopped",
+    "Z": "zombie",
+    "X": "gone",
+    "I": "sleeping",
+}
+_ENDED = ("zombie", "gone")
+
+
+class _Known(NamedTuple):
+    """A process of the job, and what was read of it last; known by pid and start ticks together."""
+
+    holder: Holder
+    handle: psutil.Process | None
+    reading: ProcessReading
+    at: float
+
+    @property
+    def alive(self) -> bool:
+        return self.reading.state not in _ENDED
+
+    @property
+    def works(self) -> bool:
+        return not is_launcher(self.holder.process)
+
+
+class Processes:
+    """The processes of one job, kept from look to look; `held` names the outputs being written."""
+
+    def __init__(self, options: Options, own: int | None = None) -> None:
+        self.held: frozenset[str] = frozenset()
+        self._options = options
+        self._own = os.getpid() if own is None else own
+        self._known: tuple[_Known, ...] = ()
+        self._files = files_of(())
+        self._signs: frozenset[str] = frozenset()
+        self._scanned_at: float | None = None
+        self._idle_sizes: dict[str, int] | None = None  # while nobody was seen at work
+        self._grew = False
+        self._view = ProcessView(False, "not looked at")
+
+    @property
+    def seen(self) -> tuple[Holder, ...]:
+        """The living processes of the last look, with the files that they hold."""
+        return tuple(one.holder for one in self._known if one.alive)
+
+    def read(
+        self, at: float, wall: float, job: Job
+    ) -> tuple[tuple[ProcessReading, ...], ProcessView]:
+        """Look at what is known; at the whole table only where something was lost or is new."""
+        del wall
+        alive = {one.reading.pid for one in self._known if one.alive}
+        self._known = tuple(_look(one, at, self._files) for one in self._known)
+        lost = any(one.reading.pid in alive and not one.alive for one in self._known)
+        try:
+            signs = _signs(job, self._options)
+            if lost or signs != self._signs or self._due(at):
+                self._scan(at, job)
+                self._signs = signs  # only now: what failed is tried again at the next look
+        except OSError as error:
+            if not starved(error):
+                raise
+            self._view = ProcessView(False, "too few files may be open at once to look around")
+        held = (path for one in self._known for path in one.reading.holds)
+        self.held = frozenset(path for path in held if path not in job.logs)
+        return tuple(one.reading for one in self._known), self._view
+
+    def _due(self, at: float) -> bool:
+        """Tell whether it is time to look for a job, or for the next worker of a launcher."""
+        if self._scanned_at is None:
+            return True
+        working = any(one.alive and one.works for one in self._known)
+        return not working and at - self._scanned_at >= _RESCAN_S
+
+    def _scan(self, at: float, job: Job) -> None:
+        paths = holders.paths_of(job)
+        self._files = files_of(paths)
+        table = proctable.table()
+        found = holders.of_job(table, job, self._options, self._own)
+        if self._scanned_at is not None and any(one.rule in holders.BY_PID for one in found):
+            # A pid that somebody named means the process that had it then, and no other.
+            known = {_identity(one.holder) for one in self._known}
+            found = tuple(one for one in found if _identity(one) in known)
+        self._known = _merged(self._known, found, at, self._files)
+        self._scanned_at = at
+        self._watch_growth(paths)
+        self._view = _view(job, table, self._own, self._grew)
+
+    def _watch_growth(self, paths: tuple[str, ...]) -> None:
+        """Notice files that grow while nobody is seen: somebody out of sight writes them."""
+        if any(one.alive for one in self._known):
+            self._idle_sizes, self._grew = None, False
+            return
+        sizes = {file: _size(file) for path in paths for file in expanded(path)}
+        before = self._idle_sizes or {}
+        self._grew |= any(sizes.get(file, 0) > size for file, size in before.items())
+        self._idle_sizes = sizes
+
+
+def _signs(job: Job, options: Options) -> frozenset[str]:
+    """Name what may mean that a new worker has come: a new log or output file."""
+    paths = job.logs if options.counting == "files" else holders.paths_of(job)
+    files = (os.path.join(path, name) for path in paths for name in present(path))
+    return frozenset((*files, *(log_files(job.root) if job.root else ())))
+
+
+def _view(job: Job, table: tuple[proctable.Process, ...], own: int, grew: bool) -> ProcessView:
+    if job.logs == ("-",):
+        return ProcessView(False, "the log comes by standard input, from a process unknown")
+    return visibility.view(holders.paths_of(job), visibility.world(), table, own, grew)
+
+
+def _merged(
+    known: tuple[_Known, ...], found: tuple[Holder, ...], at: float, files: Files
+) -> tuple[_Known, ...]:
+    """Take over what was found; keep what is gone, unless somebody took its place."""
+    before = {_identity(one.holder): one for one in known}
+    now = {_identity(one): one for one in found}
+    new = [one for key, one in now.items() if key not in before]
+    # Where nobody of the old is left, the new ones are a run of their own.
+    left = any(one.alive and one.works for one in known)
+    alive = [one for one in known if one.alive and not _relieved(one, now)]
+    ended = [one for one in known if not one.alive]
+    ended = [one for one in ended if not _replaced(one, new, found, left)]
+    fresh = [_look(_first(one, at), at, files) for one in new]
+    return (*alive, *fresh, *ended[-_MOST_GONE:])
+
+
+def _relieved(launcher: _Known, now: dict[tuple[int, int], Holder]) -> bool:
+    """Tell whether a launcher has a worker now, so that it is not the job any more."""
+    return not launcher.works and bool(now) and _identity(launcher.holder) not in now
+
+
+def _replaced(gone: _Known, new: list[Holder], found: tuple[Holder, ...], left: bool) -> bool:
+    """Tell whether another process goes on with what a vanished one did."""
+    if not gone.works:
+        return bool(found)
+    held = set(gone.holder.holds)
+    workers = [one for one in new if not is_launcher(one.process)]
+    return any(not left or not held or held & set(one.holds) for one in workers)
+
+
+def _first(holder: Holder, at: float) -> _Known:
+    try:
+        handle = psutil.Process(holder.process.pid)
+    except (psutil.Error, OSError):
+        handle = None
+    return _Known(holder, handle, ProcessReading(holder.process.pid, "unknown"), at)
+
+
+def _look(known: _Known, at: float, files: Files) -> _Known:
+    """Read one process again; what has ended stays as it was last seen."""
+    before = known.reading
+    try:
+        now = proctable.process(before.pid)
+    except OSError:  # we cannot look: that says nothing of the process
+        return known._replace(reading=before._replace(state="unknown", cpu_percent=None))
+    # psutil answers for a new process that has the old one's pid: the start decides.
+    if now is None or now.started != known.holder.process.started:
+        gone = before._replace(
+            state="gone", since_at=_since(before, at), cpu_percent=None, rss=None, holds=()
+        )
+        return known._replace(reading=gone, at=at)
+    holder = known.holder
+    state = _state(now)
+    if now.files is not None and state not in _ENDED:
+        holder = holder._replace(process=now, holds=files.held_by(now))
+    reading = before._replace(
+        state=state,
+        threads=now.threads,
+        command=_command(now) if now.command else before.command or clean(now.name),
+        since_at=_since(before, at) if state in _ENDED else None,
+        holds=holder.holds if state not in _ENDED else (),
+        tty=bool(holders.astray(holder)),
+    )
+    return known._replace(holder=holder, reading=_measured(reading, known, at - known.at), at=at)
+
+
+def _since(before: ProcessReading, at: float) -> float:
+    return at if before.since_at is None else before.since_at
+
+
+def _state(process: proctable.Process) -> str:
+    """Name a process's state; one whose main thread alone has ended is at work."""
+    if process.state == "Z" and process.threads > 1:
+        return "sleeping"
+    return _STATES.get(process.state, "unknown")
+
+
+def _measured(reading: ProcessReading, known: _Known, passed: float) -> ProcessReading:
+    """Add what psutil measures; a zombie's memory is unknown, not 0."""
+    if reading.state in _ENDED:
+        return reading._replace(cpu_percent=None, rss=None)
+    if known.handle is None:
+        return reading
+    try:
+        with known.handle.oneshot():
+            times = known.handle.cpu_times()
+            cpu = times.user + times.system
+            memory = known.handle.memory_info().rss
+            started = reading.started or known.handle.create_time()
+            owner = reading.owner or known.handle.username()
+    except (psutil.Error, OSError):
+        return reading._replace(cpu_percent=None)
+    spent = None if reading.cpu_s is None else cpu - reading.cpu_s
+    share = None if spent is None or passed <= 0 else max(0.0, 100 * spent / passed)
+    return reading._replace(
+        cpu_s=cpu, cpu_percent=share, rss=memory or None, started=started, owner=owner
+    )
+
+
+def _command(process: proctable.Process) -> str:
+    return masked(clean(" ".join(process.command)))
+
+
+def _identity(holder: Holder) -> tuple[int, int]:
+    return holder.process.pid, holder.process.started
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return -1

@@ -1,0 +1,141 @@
+"""The process table in; the roots in which somebody works, each with the rule that found it, out.
+
+Reads folders, the ends of the logs that processes write, and what they name and have open.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from watch_inference import holders, layout, logfiles
+from watch_inference.assembly import Search
+from watch_inference.mounts import is_inside, is_way_into, real
+from watch_inference.openfiles import data_of, logs_of, named_paths
+from watch_inference.proctable import Process, descendants, working_folder
+from watch_inference.programs import is_server, shape
+
+# Programs and libraries lie here, and no job does.
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/proc", "/sys", "/dev", "/boot")
+
+
+class Place(NamedTuple):
+    """Where a process works: the root, the rule, and its own logs where no dataset is."""
+
+    root: str
+    why: str
+    logs: tuple[str, ...] = ()
+    alone: bool = False  # no dataset folders there: the logs or outputs are all there is
+
+
+def places(search: Search) -> list[tuple[Place, tuple[Process, ...]]]:
+    """Find where jobs run now: all that may be looked into, for root; else the user's own."""
+    user = os.geteuid()
+    below = descendants(search.table, search.own)
+    inherited = holders.written_by(search.table, search.own)
+    found: dict[tuple[str, str], tuple[Place, tuple[Process, ...]]] = {}
+    possible = tuple(holders.eligible(search.table, search.own))
+    for process in holders.through_filters(possible, possible, search.table):
+        mine = user in (0, process.owner)
+        if not mine or is_server(process) or (process.pid in below and _idle(process, inherited)):
+            continue
+        place = place_of(search, process, sure=False)
+        if place is not None:
+            # Where no dataset makes them one, only the same program with other numbers does.
+            key = (real(place.root), shape(process) if place.alone else "")
+            first, processes = found.get(key, (place, ()))
+            logs = tuple(dict.fromkeys((*first.logs, *place.logs)))
+            found[key] = (first._replace(logs=logs), (*processes, process))
+    return list(found.values())
+
+
+def _idle(process: Process, inherited: frozenset[str]) -> bool:
+    """Tell whether a child of the monitor has no file of its own open for writing."""
+    written = (f.path for f in process.files or () if f.writes and f.path.startswith("/"))
+    return all(path in inherited for path in written)
+
+
+def place_of(search: Search, process: Process, sure: bool = True) -> Place | None:
+    """Find the root in which a process works, by its files, its words, or its folder.
+
+    Unless `sure` that the process is a job, weaker signs count only beside a log with progress.
+    """
+    logs = logs_of(process)
+    place = _by_files(search, process, logs) or _by_words(search, process)
+    if place is None and (sure or any(map(logfiles.has_progress, logs))):
+        place = _weaker(search, process, logs)
+    return place
+
+
+def _by_files(search: Search, process: Process, logs: tuple[str, ...]) -> Place | None:
+    outputs = [
+        path
+        for path in data_of(process)
+        if layout.is_output(os.path.basename(path), search.options)
+    ]
+    if outputs:
+        folder = os.path.dirname(outputs[0])
+        root = _wider(search, process, search.root_of(folder) or folder)
+        return Place(root, f"process {process.pid} writes {outputs[0]}")
+    for path in logs:
+        around = _root_of(search, os.path.dirname(path))
+        if around is not None:
+            return Place(around, f"process {process.pid} writes {path}")
+    return None
+
+
+def _wider(search: Search, process: Process, root: str) -> str:
+    """Prefer the folder around a dataset where the command line names that."""
+    outer = os.path.dirname(root)
+    named = any(path == real(outer) for path in named_paths(process))
+    return outer if named and layout.datasets(outer, search.options) else root
+
+
+def _by_words(search: Search, process: Process) -> Place | None:
+    """Find a root that a command line names; a shell's or a launcher's words are their child's."""
+    if not holders.is_worker(process):
+        return None
+    for path in named_paths(process):
+        root = _named_root(search, path)
+        if root is not None:
+            return Place(root, f"process {process.pid} names {path}")
+    return None
+
+
+def _named_root(search: Search, path: str) -> str | None:
+    if _is_system(path):
+        return None
+    if os.path.isdir(path):
+        if layout.datasets(path, search.options):
+            return path
+        one = layout.dataset(path, search.options)
+        return search.root_of(path) if one and one.prompts else None
+    folder, name = os.path.split(path)
+    return _root_of(search, folder) if layout.is_prompts(name, search.options) else None
+
+
+def _weaker(search: Search, process: Process, logs: tuple[str, ...]) -> Place | None:
+    """Go by the folder that a process works in, and by outputs and logs of any name."""
+    told = f"process {process.pid}"
+    cwd = working_folder(process)
+    root = _root_of(search, cwd) if cwd else None
+    if root is not None:
+        return Place(root, f"{told} works in {cwd}", logs)
+    for path in data_of(process):
+        if not _hidden(path):
+            return Place(os.path.dirname(path), f"{told} writes {path}", logs, alone=True)
+    for path in logs:
+        return Place(os.path.dirname(path), f"{told} writes {path}", logs, alone=True)
+    return None
+
+
+def _root_of(search: Search, folder: str) -> str | None:
+    return None if _is_system(folder) else search.root_of(folder)
+
+
+def _is_system(path: str) -> bool:
+    return not is_way_into(path) and any(is_inside(path, one) for one in _SYSTEM)
+
+
+def _hidden(path: str) -> bool:
+    return any(part.startswith(".") for part in path.split("/"))
