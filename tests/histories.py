@@ -1,7 +1,9 @@
 """How many random histories of a file a property test goes through, and where the files lie.
 
-`WATCH_EXAMPLES=20000 python -m pytest tests/test_tail.py tests/test_output_probe.py` is the long run: as
-many histories a property as that says, each of up to 60 actions.
+The long run, as many histories a property as it says, each of up to 60 actions:
+
+    WATCH_EXAMPLES=20000 python -m pytest --timeout 0 -k history tests/test_tail.py \\
+        tests/test_output_probe.py
 """
 
 from __future__ import annotations

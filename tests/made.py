@@ -62,6 +62,7 @@ def datasets(more: int = 0) -> tuple[DatasetRow, ...]:
         total=12000,
         written=6193 + more,
         logged=6182,
+        accounted=6182,
         resumed=0,
         errors=3,
         check=Check.OK,

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from watch_inference.case import Limits
+from typing import Any
+
+from watch_inference.case import Case, Limits
+from watch_inference.diagnosis import judge
 from watch_inference.logbook import Book
 from watch_inference.model import (
+    Dataset,
+    Forecast,
     Job,
     LogReading,
     OutputReading,
@@ -14,6 +19,8 @@ from watch_inference.model import (
     Report,
     Sample,
 )
+from watch_inference.progress import advance
+from watch_inference.rows import figures
 from watch_inference.watch import Setting, look
 
 WALL = 1_770_000_000.0
@@ -25,7 +32,8 @@ class Story:
 
     def __init__(self, *, limits: Limits | None = None, **totals: int | None) -> None:
         self.at = 1000.0
-        self.job = Job("synth", "/synth", "target", logs=("/synth/run.log",))
+        datasets = tuple(Dataset(name, f"/synth/{name}") for name in totals)
+        self.job = Job("synth", "/synth", "target", datasets, ("/synth/run.log",))
         self.outputs = {
             name: OutputReading(name, total, has_prompts=total is not None, files=0)
             for name, total in totals.items()
@@ -37,12 +45,16 @@ class Story:
         self.progress: Progress | None = None
         self.setting = Setting(limits or Limits(), host="gpu-7")
         self.tick_s = 2.0
+        self.quick = False  # without a forecast, which costs more than all the rest
+        self.history: list[Report] = []
+        self.broke_at: float | None = None
+        self.before = 0  # looks before it broke
 
     @property
     def wall(self) -> float:
         return WALL + self.at
 
-    def process(self, state: str = "sleeping", pid: int = 41, **more: object) -> None:
+    def process(self, state: str = "sleeping", pid: int = 41, **more: Any) -> None:
         old = self.processes.get(pid, ProcessReading(pid, state, started=self.wall))
         since = self.at if state in ("gone", "zombie") else None
         self.processes[pid] = old._replace(state=state, since_at=since, **more)
@@ -80,17 +92,23 @@ class Story:
         )
 
     def look(self) -> Report:
-        self.progress, report = look(self.progress, self.sample(), self.setting)
+        return self.look_at(self.sample())
+
+    def look_at(self, sample: Sample) -> Report:
+        """See a sample of another making."""
+        watched = _look_without_forecast if self.quick else look
+        self.progress, report = watched(self.progress, sample, self.setting)
+        self.history.append(report)
         return report
 
+    def breaks(self) -> None:
+        """Mark the moment after which something is wrong."""
+        self.broke_at, self.before = self.at, len(self.history)
+
     def passes(self, seconds: float) -> Report:
-        """Let time pass in which nothing happens, looking every two seconds."""
-        end = self.at + seconds
-        while self.at + self.tick_s <= end:
-            self.at += self.tick_s
-            report = self.look()
-        self.at = end
-        return report if seconds < self.tick_s else self.look()
+        """Let time pass in which nothing happens, looking as often as is due, and at its end."""
+        self._until(self.at + seconds)
+        return self.look()
 
     def works(
         self,
@@ -100,19 +118,36 @@ class Story:
         rate: float = 1.0,
         every: int = 50,
         total: int | None = None,
+        eta: str | None = None,
     ) -> Report:
         """Let requests finish at a steady rate, a line each and a log line every so many."""
-        # Looking at every fifth request only is faster, and as much as a look every few seconds.
         done = self.outputs[name].written or 0
         whole = total or self.outputs[name].total or 0
         for number in range(done + 1, done + requests + 1):
-            self.at += 1 / rate
+            self._until(self.at + 1 / rate)
             self.writes(name, number)
             if number % every == 0 or number == whole:
-                self.logs(progress(number, whole, rate=rate))
-            if number % 5 == 0:
-                self.look()
+                left = f"{(whole - number) / rate / 3600:.1f}h"
+                self.logs(progress(number, whole, rate=rate, eta=eta or left))
         return self.look()
+
+    def _until(self, end: float) -> None:
+        """Let time go on to `end`, looking as often as is due."""
+        looked = self.history[-1].at if self.history else self.at
+        while looked + self.tick_s < end:
+            looked += self.tick_s
+            self.at = looked
+            self.look()
+        self.at = end
+
+
+def _look_without_forecast(
+    before: Progress | None, sample: Sample, setting: Setting
+) -> tuple[Progress, Report]:
+    now = advance(before, sample, setting.counting)
+    case = Case(sample, now, Forecast(), setting.limits, setting.host)
+    report = judge(case._replace(figures=figures(case)))
+    return now._replace(happened=report.happened), report
 
 
 def progress(done: int, total: int, errors: int = 0, rate: float = 1.0, eta: str = "1.0h") -> str:

@@ -93,7 +93,10 @@ def test_a_path_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
 def test_a_folder_with_nothing_in_it_is_waited_for(tmp_path: Path) -> None:
     job = find(tmp_path)
     assert job.waiting_for == str(tmp_path)
-    assert job.why == (f"{tmp_path}: no dataset, log or process yet",)
+    assert job.why == (
+        f"{tmp_path} is there, but no file named tokenized_data.jsonl or prompts.jsonl in it,"
+        " no log with progress lines, and no process works in it",
+    )
 
 
 def test_an_existing_path_comes_before_a_pid(stage: Stage) -> None:

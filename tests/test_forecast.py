@@ -257,6 +257,23 @@ def test_a_cold_start_forecasts_as_watching_does() -> None:
     assert told == pytest.approx(seen, rel=0.03)
 
 
+def test_lines_that_came_between_two_looks_are_timed_by_the_last_of_them() -> None:
+    exact = steady("B1", 1000, 600, 1.0)
+    rare = exact._replace(  # a look every 200 s: eight lines at once
+        started=None,
+        lines=tuple(one._replace(at=200.0 * -(-one.done // 200)) for one in exact.lines),
+    )
+    expected = held(forecast(Observed(600.0, (exact,), 0.0)))[1]
+    assert held(forecast(Observed(600.0, (rare,), 0.0)))[1] == pytest.approx(expected, rel=0.05)
+
+
+def test_those_that_wait_are_thought_to_be_asked_as_the_others_were() -> None:
+    first = steady("B1", 1000, 1000, 1.0, tokens=500, concurrency=4)
+    asked = forecast(Observed(1000.0, (first, queued("B2", 1000, concurrency=4))))
+    waiting = queued("B2", 1000)._replace(concurrency=None)
+    assert forecast(Observed(1000.0, (first, waiting))) == asked
+
+
 def test_a_resumed_part_is_kept_out() -> None:
     fresh = steady("B1", 6000, 2000, 1.0)
     resumed = fresh._replace(

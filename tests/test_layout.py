@@ -79,12 +79,35 @@ def test_prompts_and_outputs_may_be_kept_apart(tmp_path: Path) -> None:
     }
 
 
-def test_a_folder_for_its_results_makes_the_root_a_dataset_itself(tmp_path: Path) -> None:
+def test_prompts_in_the_root_are_those_of_the_one_dataset_below(tmp_path: Path) -> None:
     make(tmp_path, "prompts.jsonl", "results/tokenized_data.jsonl")
-    assert shape(tmp_path) == {}
-    one = layout.dataset(str(tmp_path), PLAIN)
-    assert one is not None
-    assert one.outputs == (str(tmp_path / "results/tokenized_data.jsonl"),)
+    assert shape(tmp_path) == {"results": (["prompts.jsonl"], ["results/tokenized_data.jsonl"])}
+    assert layout.root_of(str(tmp_path / "results"), PLAIN) == str(tmp_path)
+
+
+def test_prompts_in_the_root_are_nobodys_where_several_datasets_may_have_them(
+    tmp_path: Path,
+) -> None:
+    make(tmp_path, "prompts.jsonl", "model_a/tokenized_data.jsonl", "model_b/tokenized_data.jsonl")
+    assert shape(tmp_path) == {
+        "model_a": ([], ["model_a/tokenized_data.jsonl"]),
+        "model_b": ([], ["model_b/tokenized_data.jsonl"]),
+    }
+
+
+def test_a_root_with_prompts_and_output_is_the_dataset_whatever_lies_below(tmp_path: Path) -> None:
+    make(tmp_path, "prompts.jsonl", "tokenized_data.jsonl", "old/tokenized_data.jsonl")
+    assert [one.folder for one in layout.all_of(str(tmp_path), PLAIN)] == [str(tmp_path)]
+
+
+def test_the_example_of_the_readme(tmp_path: Path) -> None:
+    make(tmp_path, "questions.txt", "out/part-0001.jsonl", "out/part-0002.jsonl", "generate.py")
+    options = Options(
+        outputs=("part-*.jsonl",), prompts=("questions.txt",), totals=(("out", 5000),)
+    )
+    (one,) = layout.all_of(str(tmp_path), options)
+    assert (one.name, one.total) == ("out", 5000)
+    assert shape(tmp_path, options) == {"out": (["questions.txt"], ["out/part-*.jsonl"])}
 
 
 def test_names_and_globs_are_what_was_asked_for(tmp_path: Path) -> None:

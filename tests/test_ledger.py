@@ -76,11 +76,18 @@ def test_a_lag_that_just_came_up_is_not_called_behind_before_ten_seconds() -> No
     story = told(10000, 100, "B1", progress(50, 10000), progress(100, 10000))
     story.look()
     story.at += 50
-    story.logs(progress(150, 10000))
+    story.logs(progress(400, 10000))
     assert row(story).check is Check.OK
     story.at += 11
     assert row(story).check is Check.BEHIND
-    story.writes("B1", 150)
+    story.writes("B1", 400)
+    assert row(story).check is Check.OK
+
+
+def test_a_first_look_at_a_writer_of_batches_is_not_behind() -> None:
+    story = told(10000, 100, "B1", progress(50, 10000), progress(100, 10000))
+    story.at += 70
+    story.logs(progress(150, 10000), arriving=False)
     assert row(story).check is Check.OK
 
 

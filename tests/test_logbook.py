@@ -82,6 +82,20 @@ def test_what_a_heading_says_was_done_before_is_kept_as_resumed() -> None:
     assert reading.datasets[0].resumed == 4158
 
 
+def test_how_a_run_asks_is_taken_from_its_own_heading() -> None:
+    reading = read(
+        "=== B1_glaive: 100 prompts, 0 already done, concurrency=150 max_tokens=10240 ===",
+        "huggingface/tokenizers: concurrency of 12 forks, max_tokens unknown",
+        line(50, 100),
+        line(100, 100),
+        "=== B2_dolly: 100 prompts, 0 already done, concurrency=32 max_new_tokens: 4096 ===",
+        line(50, 100),
+    )
+    asked = [(one.name, one.concurrency, one.max_tokens) for one in reading.datasets]
+    assert asked == [("B1_glaive", 150, 10240), ("B2_dolly", 32, 4096)]
+    assert read("B1_glaive", line(50, 100)).datasets[0].concurrency is None
+
+
 def test_lines_that_no_one_names_are_told_apart_by_their_totals() -> None:
     reading = read(line(50, 100), line(100, 100), line(50, 150), line(100, 150))
     assert [(one.name, one.done, one.total) for one in reading.datasets] == [

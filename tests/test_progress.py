@@ -72,7 +72,7 @@ def test_of_two_datasets_with_the_same_total_the_growing_one_has_the_lines() -> 
     story.look()
     story.at += 5
     story.writes("B2", 61)
-    assert [one.logged for one in story.look().datasets] == [None, 50]
+    assert {one.name: one.logged for one in story.look().datasets} == {"B1": None, "B2": 50}
 
 
 def test_a_list_of_headings_at_the_start_does_not_mislead() -> None:
@@ -83,13 +83,14 @@ def test_a_list_of_headings_at_the_start_does_not_mislead() -> None:
     assert [one.logged for one in story.look().datasets] == [50, None]
 
 
-def test_the_datasets_that_the_log_shows_stand_in_its_order() -> None:
-    story = Story(B1=100, B2=200, B3=300)
+def test_the_datasets_that_the_log_shows_stand_in_its_order_before_those_to_come() -> None:
+    story = Story(A1=None, B1=100, B2=200, B3=300)
+    story.writes("A1", 10)
     story.process()
     story.writes("B3", 300)
     story.writes("B1", 20)
     story.logs("B3", progress(300, 300), "B1", progress(10, 100))
-    assert [one.name for one in story.look().datasets] == ["B3", "B2", "B1"]
+    assert [one.name for one in story.look().datasets] == ["A1", "B3", "B1", "B2"]
 
 
 def test_the_rate_is_that_of_the_recent_steady_window() -> None:

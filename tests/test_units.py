@@ -176,7 +176,7 @@ def test_a_duration_has_two_units(seconds: float | None, said: str) -> None:
         (2, "2 s"),
         (12, "10 s"),
         (59, "45 s"),
-        (100, "1.5 min"),
+        (100, "1 min"),
         (840, "10 min"),
         (3600, "1 h"),
         (9000, "2.5 h"),

@@ -6,21 +6,16 @@ Reads folders, the ends of logs, and what the processes of the table have open.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from watch_inference import folders, holders, layout, logfiles
+from watch_inference import advice, folders, holders, layout, learning, logfiles
 from watch_inference.holders import Holder
-from watch_inference.model import Dataset, Job, Options
+from watch_inference.model import Job, Options
 from watch_inference.mounts import real, starved
-from watch_inference.openfiles import data_of, logs_of
+from watch_inference.openfiles import logs_of
 from watch_inference.proctable import Process
 from watch_inference.units import clean
-
-# Beside the results, some jobs write the requests that failed.
-_BESIDE = re.compile(r"(?i)(?:.*[-_.])?(?:errors?|failed|failures|skipped|rejected|debug|cache)")
-_MANY = 2
 
 
 class Wrong(Exception):
@@ -58,30 +53,43 @@ def assemble(
     logs: tuple[str, ...] = (),
     pids: tuple[int, ...] = (),
     alone: bool = False,
+    names: tuple[str, ...] = (),
 ) -> Job:
     """Fill in the datasets, logs and processes of a root; `logs` and `pids` are sure already.
 
     `alone`: the folder is but where a log or an output lies; what else is there, is not meant.
+    `names`: what the outputs are called, as a process has taught.
     """
     options = search.options
-    found = () if alone else layout.all_of(root, options)
     named = tuple(path for name in options.logs for path in named_logs(search, name, root))
-    draft = Job(_name(root, logs), root, "target", found, named or logs, pids, (why,))
+    bare = Job(_name(root, logs), root, "target", (), named or logs, pids, (why,), learned=names)
+    found = () if alone else learning.laid_out(bare, options, bare.logs)
+    draft = bare._replace(datasets=found)
     chosen = holders.of_job(search.table, draft, options, search.own)
-    datasets = with_data(found, root, chosen, options)
-    reasons = tuple(f"outputs of {one.name}: written now" for one in datasets if one not in found)
-    draft = draft._replace(datasets=datasets, why=(why, *reasons))
+    taught = _taught(search, draft, chosen)
+    if taught != draft:
+        draft, chosen = taught, holders.of_job(search.table, taught, options, search.own)
+    reasons = [f"outputs of {one.name}: written now" for one in draft.datasets if one not in found]
+    draft = draft._replace(why=(why, *reasons))
     if named:
         draft = draft._replace(why=(*draft.why, *(f"log {path}: --log" for path in named)))
     else:
-        skip = holders.written_by(search.table, search.own)
-        draft = _with_logs(draft, chosen, skip)
+        draft = _with_logs(draft, chosen, holders.written_by(search.table, search.own))
+    draft = advice.with_totals(draft, options)
     found_pids = tuple(one.process.pid for one in chosen)
     return draft._replace(
         pids=found_pids or pids,
         why=(*draft.why, *(f"process {one.process.pid}: {one.rule}" for one in chosen)),
-        warnings=_warnings(draft, chosen),
+        warnings=(*draft.warnings, *_warnings(draft, chosen), *advice.missing(draft, options)),
     )
+
+
+def _taught(search: Search, draft: Job, chosen: Sequence[Holder]) -> Job:
+    """Take in outputs of other names that the processes write, where no output was named."""
+    sure = {one.process.pid for one in chosen} | set(draft.pids)
+    processes = [one for one in search.table if one.pid in sure]
+    logs = (*draft.logs, *_held_logs(chosen, draft.root))
+    return learning.taught(draft, processes, search.options, logs)
 
 
 def is_empty(job: Job) -> bool:
@@ -151,48 +159,6 @@ def _distinct(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(found.values())
 
 
-def with_data(
-    found: tuple[Dataset, ...], root: str, chosen: Iterable[Holder], options: Options
-) -> tuple[Dataset, ...]:
-    """Take in outputs of other names that the processes write, where no output was named."""
-    if options.outputs != Options().outputs:
-        return found
-    written = [path for one in chosen for path in data_of(one.process)]
-    by_folder: dict[str, list[str]] = {}
-    for path in dict.fromkeys(written):
-        folder, name = os.path.split(path)
-        if not _BESIDE.fullmatch(folders.stem(name)) and not layout.is_prompts(name, options):
-            by_folder.setdefault(folder, []).append(_shards(folder, name))
-    if found:
-        return tuple(_rewritten(one, by_folder) for one in found)
-    return tuple(
-        Dataset(
-            clean(folders.stem(name)).rstrip("*-_") or clean(name),
-            folder,
-            (),
-            (os.path.join(folder, name),),
-        )
-        for folder, names in by_folder.items()
-        for name in dict.fromkeys(names)
-        if folder == root
-    )
-
-
-def _shards(folder: str, name: str) -> str:
-    """Make a glob of a numbered file that has others beside it: part-00012.jsonl."""
-    glob = re.sub(r"[0-9]+(?=\.)", "*", name, count=1)
-    beside = [file for file in folders.listing(folder).files if folders.fits(file, glob)]
-    return glob if len(beside) >= _MANY else name
-
-
-def _rewritten(one: Dataset, by_folder: dict[str, list[str]]) -> Dataset:
-    """Give a dataset the files that are written in its folder, unless it has the usual ones."""
-    names = by_folder.get(real(one.folder)) or by_folder.get(one.folder)
-    if not names or any(folders.expanded(path) for path in one.outputs):
-        return one
-    return one._replace(outputs=folders.joined(one.folder, dict.fromkeys(names)))
-
-
 def _warnings(draft: Job, chosen: Sequence[Holder]) -> tuple[str, ...]:
     found = []
     for one in chosen:
@@ -213,7 +179,8 @@ def united(jobs: Iterable[Job]) -> list[Job]:
     """Make one job of those that have the same root, unless they have nothing but logs there."""
     found: dict[tuple[object, ...], Job] = {}
     for job in jobs:
-        alone = () if job.datasets or job.waiting_for else (job.pids or job.logs)
+        files = layout.has_files(job.datasets) or job.waiting_for
+        alone = () if files else (job.pids or job.logs)
         key = (real(job.root), *alone)
         found[key] = _union(found[key], job) if key in found else job
     return list(found.values())
@@ -221,6 +188,8 @@ def united(jobs: Iterable[Job]) -> list[Job]:
 
 def _union(one: Job, other: Job) -> Job:
     return one._replace(
+        datasets=learning.kept(other.datasets, one.datasets),
+        learned=tuple(dict.fromkeys((*one.learned, *other.learned))),
         logs=tuple(dict.fromkeys((*one.logs, *other.logs))),
         pids=tuple(dict.fromkeys((*one.pids, *other.pids))),
         why=tuple(dict.fromkeys((*one.why, *other.why))),
@@ -253,23 +222,14 @@ def refresh(job: Job, options: Options, seen: Iterable[Holder] = ()) -> Job:
 def _refreshed(job: Job, options: Options, living: tuple[Holder, ...]) -> Job:
     rooted = layout.is_rooted(job.root, job.datasets)
     rooted = rooted or layout.root_of(job.root, options) == job.root
-    found = (layout.all_of(job.root, options) if rooted else ()) or job.datasets
-    before = {one.name: one for one in job.datasets}
-    kept = tuple(_kept(before.get(one.name), one) for one in found)
-    return job._replace(
-        datasets=with_data(kept, job.root, living, options),
+    found = learning.laid_out(job, options, job.logs) if rooted else ()
+    kept = job._replace(datasets=learning.kept(job.datasets, found))
+    now = learning.taught(kept, (one.process for one in living), options, job.logs)
+    now = now._replace(
         logs=job.logs if options.logs else _fresh_logs(job, options, living),
         pids=tuple(one.process.pid for one in living) or job.pids,
     )
-
-
-def _kept(before: Dataset | None, now: Dataset) -> Dataset:
-    """Keep outputs of other names, once found, until the usual ones are there."""
-    if before is None or before.outputs == now.outputs:
-        return now
-    usual = any(folders.expanded(path) for path in now.outputs)
-    known = any(folders.expanded(path) for path in before.outputs)
-    return before if known and not usual else now
+    return advice.with_totals(now, options)
 
 
 def _fresh_logs(job: Job, options: Options, living: Sequence[Holder]) -> tuple[str, ...]:
@@ -281,7 +241,7 @@ def _fresh_logs(job: Job, options: Options, living: Sequence[Holder]) -> tuple[s
             return _distinct((*job.logs, *held))
         named = {os.path.abspath(target) for target in options.targets}
         return _distinct((*(path for path in job.logs if path in named), *held))
-    if job.found == "target" and job.logs and not job.datasets:
+    if job.found == "target" and job.logs and not layout.has_files(job.datasets):
         return job.logs
     times = [logfiles.modified(path) for path in job.logs]
     known = frozenset(real(path) for path in job.logs)

@@ -29,8 +29,8 @@ def attribute(
     ambiguous = any(log.ambiguous for log in logs)
     by_name = {output.name: output for output in outputs}
     # Oldest log first, so that the newest log's entry comes last.
+    alone = sum(len(log.datasets) for log in logs) == 1
     for log in sorted(logs, key=lambda one: one.modified or 0.0):
-        alone = len(log.datasets) == 1 and len(logs) == 1
         for entry in log.datasets:
             if not outputs:
                 name: str | None = stem if alone or not entry.name else entry.name
@@ -110,6 +110,7 @@ def _joined(entries: Sequence[LoggedDataset], output: OutputReading | None) -> L
         return newest
     errors = [one.errors for one in entries if one.errors is not None]
     rates = [one.rate for one in entries if one.rate is not None]
+    asked = [one.concurrency for one in entries if one.concurrency is not None]
     tokens = [
         (one.completion_tokens, one.done) for one in entries if one.completion_tokens is not None
     ]
@@ -126,6 +127,7 @@ def _joined(entries: Sequence[LoggedDataset], output: OutputReading | None) -> L
         runs=max(one.runs for one in entries),
         earlier=sum(one.earlier for one in entries),
         updated_at=max((one.updated_at for one in entries if one.updated_at), default=None),
+        concurrency=sum(asked) if asked else None,
         lines=(),
     )
 

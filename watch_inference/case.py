@@ -18,6 +18,8 @@ from watch_inference.model import (
 # How long a start may take without any use of CPU: loading, compiling and downloading use some.
 _START_LIMIT_S = 1800.0
 _AT_THIS_MOMENT_S = 5.0
+# So much of a core is no polling and no heartbeat: the process computes.
+_BUSY_PERCENT = 30.0
 _FINAL = frozenset({"gone", "zombie"})
 
 
@@ -64,12 +66,15 @@ class Case(NamedTuple):
     @property
     def begun(self) -> bool:
         """Tell whether this run has finished any request."""
+        moved_at, run_at = self.progress.rhythm.moved_at, self.progress.run_at
+        if run_at is not None:
+            return moved_at is not None and moved_at > run_at
         for one in self.in_job:
             if one.log is not None and one.log.done > 0 and self._of_this_run(one):
                 return True
             if (one.done or 0) - one.resumed > 0 and self._of_this_run(one):
                 return True
-        return self.progress.rhythm.moved_at is not None
+        return moved_at is not None
 
     def _of_this_run(self, one: DatasetProgress) -> bool:
         started = self.progress.started
@@ -82,16 +87,34 @@ class Case(NamedTuple):
         beat = self.progress.rhythm
         if beat.moved_at is not None:
             return max(0.0, self.sample.at - beat.moved_at - self.progress.asleep_s)
-        watched = self.sample.at - self.progress.first_at - self.progress.asleep_s
         if beat.moved is None:
             return None
         # A file's time may lie in the future: then only what we watched ourselves counts.
-        return max(watched, self.sample.wall - beat.moved - self.progress.asleep_s)
+        watched = self.sample.at - self.progress.first_at - self.progress.asleep_s
+        return max(0.0, watched) + (beat.file_age_s or 0.0)
 
     @property
     def limit_s(self) -> float:
-        """Say how long work may stand still."""
-        return rhythm.stall_limit(self.progress, self.limits.stall_after)
+        """Say how long work may stand still; a process that computes may prepare a dataset."""
+        limit = rhythm.stall_limit(self.progress, self.limits.stall_after)
+        if self.busy and self.limits.stall_after is None and self.phase == rhythm.OPENING:
+            return max(limit, _START_LIMIT_S)
+        return limit
+
+    @property
+    def busy(self) -> bool:
+        """Tell whether the job's processes compute: more than polling and heartbeats take."""
+        return sum(one.cpu_percent or 0.0 for one in self.alive) >= _BUSY_PERCENT
+
+    @property
+    def phase(self) -> str:
+        """Say where in a dataset the job is: opening, steady or drain."""
+        return rhythm.phase(self.progress)
+
+    @property
+    def current(self) -> DatasetProgress | None:
+        """Pick the dataset at work."""
+        return rhythm.current_dataset(self.progress)
 
     @property
     def start_limit_s(self) -> float:
@@ -106,9 +129,14 @@ class Case(NamedTuple):
         return self.progress.idle_s
 
     @property
+    def newest_logs(self) -> list[LogReading]:
+        """List the logs, the one that moved last first."""
+        return sorted(self.sample.logs, key=lambda log: log.modified or 0.0, reverse=True)
+
+    @property
     def log(self) -> LogReading | None:
         """Pick the log that moved last."""
-        return max(self.sample.logs, key=lambda log: log.modified or 0.0, default=None)
+        return next(iter(self.newest_logs), None)
 
     @property
     def log_age_s(self) -> float | None:
@@ -131,7 +159,7 @@ class Case(NamedTuple):
     @property
     def own_eta_s(self) -> float | None:
         """Say the job's own remaining time, as it last printed it."""
-        current = next((d for d in self.in_job if d.name == self.progress.current), None)
+        current = self.current
         return current.log.eta_s if current is not None and current.log is not None else None
 
 

@@ -18,6 +18,7 @@ from watch_inference.config import Misuse
 from watch_inference.forms import Plan
 from watch_inference.model import Job, Options
 from watch_inference.probes import Probes
+from watch_inference.probes.gpu import Gpus
 from watch_inference.probes.output import yield_to_the_job
 from watch_inference.units import clean, cut
 from watch_inference.views.out import CannotWrite, Out, ReaderGone
@@ -108,12 +109,14 @@ def _watch(plan: Plan, out: Out) -> int:
     if plan.memory is not None and jobs[0].waiting_for is None:
         keep_visit(plan.memory, Visit(jobs[0].root, jobs[0].name, time.time()))
     yield_to_the_job()
-    probes = [Probes(job, options, plan.memory, _finder(options, job)) for job in jobs]
+    gpus = Gpus(options, time.monotonic)
+    probes = [Probes(job, options, gpus, plan.memory, _finder(options, job)) for job in jobs]
     try:
         if options.form == "explain":
             return _explain(probes, out)
         return forms.show(plan, probes, out)
     finally:
+        gpus.close()
         for probe in probes:
             probe.close()
 
@@ -143,13 +146,21 @@ def _finder(options: Options, job: Job) -> Callable[[], Job] | None:
 
 
 def _catch_signals() -> None:
+    caught = [
+        number
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    ]
+
     def end(number: int, frame: object) -> None:
-        signal.signal(number, signal.SIG_IGN)  # once is enough: the way out is not interrupted
+        # Once is enough: the way out is not interrupted. (Ignoring a signal that is already on
+        # its way would make Python complain.)
+        for one in caught:
+            signal.signal(one, lambda *_: None)
         raise Signalled(number)
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, end)
+    for number in caught:
+        signal.signal(number, end)
 
 
 def _complain(text: str, status: int) -> int:

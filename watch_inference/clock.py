@@ -7,7 +7,6 @@ the log's rounded figures: `150 done at 0.7 req/s` means 200 to 231 s, and `ETA=
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -98,9 +97,18 @@ def _before(dataset: ObservedDataset) -> float:
     return (number(dataset.resumed, 0.0) or 0.0) if whole else 0.0
 
 
-def _few(dataset: ObservedDataset, lines: tuple[LogLine, ...]) -> Iterable[LogLine]:
+def _few(dataset: ObservedDataset, lines: tuple[LogLine, ...]) -> list[LogLine]:
     steps = STEPS_DONE if dataset.status == "done" else STEPS_RUNNING
-    return lines[:: -(-len(lines) // steps) or 1]
+    places = range(0, len(lines), -(-len(lines) // steps) or 1)
+    return [lines[i] for i in dict.fromkeys(_settled(lines, i) for i in places)]
+
+
+def _settled(lines: tuple[LogLine, ...], i: int) -> int:
+    """Go on to the last line that was seen at the same look: the others had come before it."""
+    at = lines[i].at
+    while at is not None and i + 1 < len(lines) and lines[i + 1].at == at:
+        i += 1
+    return i
 
 
 # ----------------------------------------------------------------------- seen with our own eyes
@@ -143,7 +151,8 @@ def _bounds(
 ) -> tuple[float, float]:
     """Bound the seconds up to `end` by what a few lines say."""
     low, high = 0.0, MOST
-    for line in {*untimed[-1:], *timed[:1], *timed[len(timed) // 2 :][:1], *timed[-1:]}:
+    places = {0, len(timed) // 2, len(timed) - 1} if timed else set()
+    for line in (*untimed[-1:], *(timed[i] for i in {_settled(timed, i) for i in places})):
         told = _told(line, before)
         if told is None:
             continue

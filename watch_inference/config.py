@@ -94,6 +94,10 @@ def parser() -> argparse.ArgumentParser:
         help="how many requests there are to do")  # fmt: skip
     add("--pid", action="append", type=_pid, metavar="PID", help="a process of the job (repeats)")
     add("--match", metavar="REGEX", help="the job's processes: by their command line")
+    add("--server", action="append", type=_server, metavar="URL",
+        help="an inference server of the job (repeats); default: found")  # fmt: skip
+    add("--no-server", action="store_true", default=None, help="ask no server")
+    add("--no-gpu", action="store_true", default=None, help="ask for no GPU")
     add("--stall-after", type=_duration, metavar="DURATION",
         help="90s, 5m, 1h; default: from the job's own rhythm")  # fmt: skip
     add("--allow-missing", type=_natural, metavar="N",
@@ -134,6 +138,8 @@ def settings(path: str) -> dict[str, Any]:
 def options(given: dict[str, Any], fallback: dict[str, Any] | None = None) -> Options:
     """Make Options of what was typed, over what a file says; raises Misuse."""
     forms = [form for form in _FORMS if given.get(form)]
+    if given.get("server") and given.get("no_server"):
+        raise Misuse("--server and --no-server exclude each other: choose one")
     if len(forms) > 1:
         raise Misuse(f"--{forms[0]} and --{forms[1]} exclude each other: choose one")
     if given.get("once") and forms and forms[0] in ("wait", "explain"):
@@ -157,6 +163,9 @@ def options(given: dict[str, Any], fallback: dict[str, Any] | None = None) -> Op
         allow_missing=merged.get("allow_missing", 0),
         color=merged.get("color", "auto"),
         ascii=bool(merged.get("ascii")),
+        servers=tuple(merged.get("server", ())),
+        ask_server=not merged.get("no_server"),
+        ask_gpu=not merged.get("no_gpu"),
         cache=not merged.get("no_cache"),
     )
 
@@ -219,6 +228,15 @@ def _total(text: str) -> tuple[str | None, int]:
     if equals and not name:
         raise argparse.ArgumentTypeError(f"{text!r}: no dataset before the =: DATASET=N or N")
     return (name or None, _natural(number))
+
+
+def _server(text: str) -> str:
+    from watch_inference.probes.addresses import server_url  # late: few name one
+
+    try:
+        return server_url(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _pid(text: str) -> int:

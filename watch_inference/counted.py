@@ -87,6 +87,7 @@ class CountedFiles:
     """Every file that is being counted, known by device and inode, whatever its names."""
 
     def __init__(self, recall: Callable[[str], Tally | None] = lambda path: None) -> None:
+        self.names: dict[str, CountedFile] = {}  # as each path was last looked at
         self._files: dict[tuple[int, int], CountedFile] = {}
         self._held: OrderedDict[tuple[int, int], int] = OrderedDict()
         self._recall = recall
@@ -107,6 +108,7 @@ class CountedFiles:
             file.pending = True
         file.path, file.size, file.changed = path, status.st_size, changed
         file.modified = status.st_mtime
+        self.names[path] = file
         return file
 
     def count(self, files: Iterable[CountedFile], moment: Moment, budget: Budget) -> None:
@@ -126,9 +128,12 @@ class CountedFiles:
 
     def keep_only(self, files: Iterable[CountedFile]) -> None:
         """Forget all other files."""
-        keys = {(file.tally.device, file.tally.inode) for file in files}
-        for key in self._files.keys() - keys:
+        keys = {file.tally[:2] for file in files}
+        gone = self._files.keys() - keys
+        for key in gone:
             del self._files[key]
+        if gone:
+            self.names = {path: file for path, file in self.names.items() if file.tally[:2] in keys}
         for key in self._held.keys() - keys:
             os.close(self._held.pop(key))
 
@@ -189,7 +194,6 @@ class Finder:
 
     def __init__(self, counted: CountedFiles) -> None:
         self._counted = counted
-        self._known: dict[str, CountedFile] = {}
         self._listings: dict[str, Listing] = {}
         self._turn = 0
 
@@ -212,13 +216,13 @@ class Finder:
         files: dict[tuple[int, ...], CountedFile] = {}
         error = None
         for number, path in enumerate(paths):
-            file = self._known.get(path)
+            file = self._counted.names.get(path)
             rests = len(paths) > _MANY and not moment.whole and _rests(file, moment.at)
             if not rests or (number - self._turn) % _TURNS == 0:
                 try:
-                    file = self._known[path] = self._counted.look(path, moment, arriving)
+                    file = self._counted.look(path, moment, arriving)
                 except (FileNotFoundError, NotADirectoryError):
-                    self._known.pop(path, None)
+                    self._counted.names.pop(path, None)
                     continue
                 except OSError as failure:
                     error = why(failure)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from watch_inference.attribution import Attribution
-from watch_inference.ledger import account
+from watch_inference.ledger import Moment, account
 from watch_inference.model import Check, DatasetProgress, OutputReading, Point, Sample, State
 from watch_inference.pacing import pace, rated
 
@@ -14,12 +14,17 @@ _LATELY_S = 300.0
 
 
 class Scene(NamedTuple):
-    """What is the same for all datasets of one look; `started`: the present run, Unix time."""
+    """What is the same for all datasets of one look.
+
+    `started`: when the present run was started; `free`: since when the job has been free for its
+    next dataset, as far as we saw; both Unix time.
+    """
 
     sample: Sample
     whose: Attribution
     started: float | None
     counting: str
+    free: float | None = None
 
 
 def fold(before: DatasetProgress | None, output: OutputReading, scene: Scene) -> DatasetProgress:
@@ -30,7 +35,9 @@ def fold(before: DatasetProgress | None, output: OutputReading, scene: Scene) ->
         (output.modified or 0.0) < (scene.started or 0.0)
     )
     silent = _silence(sample, None if entry is None else entry.updated_at)
-    books = account(entry, output, before, sample.at, old, scene.counting, silent)
+    ago = _ago(output, sample)
+    moment = Moment(sample.at, silent, ago, old, bool(sample.datasets), scene.counting)
+    books = account(entry, output, before, moment)
     last = before.written if before is not None else None
     grown = (output.written or 0) - last if last is not None else 0
     points = before.points if before is not None and grown >= 0 else ()
@@ -47,6 +54,7 @@ def fold(before: DatasetProgress | None, output: OutputReading, scene: Scene) ->
         logged=None if entry is None else entry.done,
         in_job=in_job,
         completion_tokens=None if entry is None else entry.completion_tokens,
+        concurrency=None if entry is None else entry.concurrency,
         changed_at=output.changed_at,
         modified=output.modified,
         points=points,
@@ -74,8 +82,10 @@ def place(
         state, ended = State.RUNNING, None
     else:
         state, ended = State.QUEUED, None
-    if started is None and before is not None and moving and not (before.done or 0) - one.resumed:
-        started = sample.wall
+    if started is None and before is not None and not (before.done or 0) - one.resumed:
+        named = any(log.current == one.name for log in sample.logs)
+        # Its first request took a while: it began with its heading, or when the last one ended.
+        started = sample.wall if named else (scene.free if moving else None)
     silent = _silence(sample, None if one.log is None else one.log.updated_at)
     return rated(one._replace(state=state, started=started, ended=ended), silent)
 
@@ -110,6 +120,13 @@ def _written(output: OutputReading, sample: Sample) -> int | None:
     if output.files or output.error is not None:
         return output.written
     return 0 if sample.datasets else None
+
+
+def _ago(output: OutputReading, sample: Sample) -> float | None:
+    """Say how long ago an output was written, in seconds: as seen, else by its file's time."""
+    if output.changed_at is not None:
+        return sample.at - output.changed_at
+    return None if output.modified is None else max(0.0, sample.wall - output.modified)
 
 
 def _silence(sample: Sample, updated_at: float | None) -> float:

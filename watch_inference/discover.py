@@ -9,13 +9,14 @@ import os
 import re
 
 from watch_inference import (
+    advice,
     folders,
     holders,
     layout,
-    logfiles,
     openfiles,
     proctable,
     running,
+    surroundings,
 )
 from watch_inference.assembly import (
     NotFound,
@@ -31,7 +32,7 @@ from watch_inference.assembly import (
 )
 from watch_inference.explain import explain, passed_over
 from watch_inference.model import Dataset, Job, Options
-from watch_inference.mounts import is_inside, starved
+from watch_inference.mounts import starved
 from watch_inference.programs import is_launcher
 from watch_inference.units import clean
 
@@ -69,7 +70,7 @@ def _find(options: Options, cwd: str, last: str | None, own: int) -> tuple[Job, 
     elif options.match is not None:
         jobs = _matching(search, options.match)
     else:
-        jobs = _unnamed(search, last)
+        jobs = surroundings.meant(search, last)
     found = told_apart(united(jobs))
     if options.form == "explain":
         found = [job._replace(why=(*job.why, *passed_over(search, job))) for job in found]
@@ -133,12 +134,35 @@ def _folder(search: Search, path: str) -> list[Job]:
         around = search.root_of(os.path.dirname(path))
         why += f"; for all of {around} name that" if around is not None else ""
     else:
-        jobs = _roots_in(search, path)
+        jobs = _worked_in(search, path)
         if jobs:
             return jobs
         why += ", without dataset folders"
     job = assemble(search, path, why)
-    return [_waiting(path, f"{path}: no dataset, log or process yet") if is_empty(job) else job]
+    return [_waiting(path, advice.nothing_in(path, options))] if is_empty(job) else [job]
+
+
+def _worked_in(search: Search, path: str) -> list[Job]:
+    """Read what goes on in a folder that is no root: jobs that run there, else its newest root."""
+    roots = _roots_in(search, path)
+    jobs = [job for job in roots if job.pids]
+    for place, processes in running.tied(search, path):
+        part = _part(search, place, path)
+        jobs.append(running.job_at(search, place, processes) if part is None else part)
+    if not jobs:
+        around = running.tied(search, path, around=True)
+        parts = [_part(search, place, path) for place, _ in around]
+        jobs = [one for one in parts if one is not None]
+    return jobs or sorted(roots, key=_newest)[-1:]
+
+
+def _part(search: Search, place: running.Place, path: str) -> Job | None:
+    """Read a folder that is but one dataset of a job, as its process teaches; None if it is not."""
+    learnt = search.options._replace(outputs=place.names)
+    if place.root == path or not place.names or layout.dataset(path, learnt) is None:
+        return None
+    why = f"root {path}: named, a dataset itself; for all of {place.root} name that"
+    return assemble(search, path, why, place.logs, names=place.names)
 
 
 def _amount(number: int, noun: str) -> str:
@@ -146,12 +170,10 @@ def _amount(number: int, noun: str) -> str:
 
 
 def _roots_in(search: Search, path: str) -> list[Job]:
-    """Read the roots in a folder: those in which somebody works, else the newest."""
+    """Read the roots that lie in a folder."""
     inner = [os.path.join(path, name) for name in folders.listing(path).folders]
     roots = [one for one in inner if layout.datasets(one, search.options)]
-    jobs = [assemble(search, root, f"root {root}: lies in {path}, named") for root in roots]
-    live = [job for job in jobs if job.pids]
-    return live or sorted(jobs, key=_newest)[-1:]
+    return [assemble(search, root, f"root {root}: lies in {path}, named") for root in roots]
 
 
 def _newest(job: Job) -> float:
@@ -201,7 +223,8 @@ def _log(search: Search, path: str) -> Job:
         place = running.place_of(search, holder.process)
         if place is not None:
             why = f"root {place.root}: {place.why}"
-            return assemble(search, place.root, why, (path,), alone=place.alone)
+            alone, names = place.alone, place.names
+            return assemble(search, place.root, why, (path,), alone=alone, names=names)
     folder = os.path.dirname(path)
     return assemble(search, folder, f"root {folder}: the log's folder", (path,), alone=True)
 
@@ -218,8 +241,8 @@ def _pid(search: Search, pid: int) -> Job:
         for one in family:
             place = running.place_of(search, one, sure)
             if place is not None:
-                why = f"root {place.root}: {place.why}"
-                return assemble(search, place.root, why, place.logs, (pid,), place.alone)
+                why, own = f"root {place.root}: {place.why}", (place.alone, place.names)
+                return assemble(search, place.root, why, place.logs, (pid,), *own)
     if pid == 1:
         raise Wrong("1 is the first process of this system: name the job's pid")
     folder = proctable.working_folder(named) or ""
@@ -243,40 +266,3 @@ def _matching(search: Search, match: str) -> list[Job]:
     if not chosen:
         raise NotFound(f"--match {match}: no process has such a command line")
     return [_pid(search, one.process.pid) for one in chosen]
-
-
-def _unnamed(search: Search, last: str | None) -> list[Job]:
-    """Find what is meant where nothing was named: the folder, what runs, the last one watched."""
-    places = running.places(search)
-    around = [one for one in places if _lies_in(search.cwd, one[0])]
-    root = search.root_of(search.cwd)
-    if around:
-        return [_running(search, *one)._replace(found="cwd") for one in around]
-    if root is not None:
-        return [assemble(search, root, f"root {root}: you are in it")._replace(found="cwd")]
-    if places:
-        return [_running(search, *one)._replace(found="running") for one in places]
-    if not layout.is_shared(search.cwd) and logfiles.newest_logs(search.cwd):
-        why = f"root {search.cwd}: you are in it, and it has a log"
-        return [assemble(search, search.cwd, why)._replace(found="cwd")]
-    if last is not None and os.path.isdir(last):
-        return [assemble(search, last, f"root {last}: watched last")._replace(found="last")]
-    raise NotFound(
-        f"no job found: {search.cwd} lies in none, none of the {len(search.table)} processes here"
-        " is one that can be seen, and none was watched before.\n"
-        "Name its folder, its log or its pid: watch_inference FOLDER"
-    )
-
-
-def _lies_in(folder: str, place: running.Place) -> bool:
-    """Tell whether a folder lies in a root with datasets, or is the folder of a log alone."""
-    if place.alone:
-        return folder == place.root and not layout.is_shared(folder)
-    return is_inside(folder, place.root)
-
-
-def _running(search: Search, place: running.Place, processes: tuple[proctable.Process, ...]) -> Job:
-    pids = tuple(one.pid for one in processes)
-    logs = place.logs if place.alone else ()
-    why = f"root {place.root}: {place.why}"
-    return assemble(search, place.root, why, logs, pids, place.alone)

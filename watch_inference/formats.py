@@ -6,7 +6,6 @@ one of, a pattern with named groups, and sample lines with what they mean (each 
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 _COUNT = rb"\d{1,15}"
@@ -20,20 +19,20 @@ class Format(NamedTuple):
 
     name: str
     literals: tuple[bytes, ...]
-    pattern: re.Pattern[bytes]
+    pattern: bytes
     samples: tuple[tuple[str, dict[str, object]], ...]
     closing: bytes | None = None
-    extras: tuple[re.Pattern[bytes], ...] = ()  # searched on the same line, in any order
+    extras: tuple[bytes, ...] = ()  # searched on the same line, in any order
     described: bool = False  # what stands before the match is the bar's description
 
 
 _REFERENCE_EXTRAS = (
-    re.compile(rb"(?P<rate>\d{1,9}(?:\.\d{1,6})?)\s*req/s"),
-    re.compile(rb"avg_comp=(?P<tokens>\d{1,9}(?:\.\d{1,6})?)\s*tok"),
-    re.compile(rb"ETA=\s*(?P<eta>\S{1,20})"),
+    rb"(?P<rate>\d{1,9}(?:\.\d{1,6})?)\s*req/s",
+    rb"avg_comp=(?P<tokens>\d{1,9}(?:\.\d{1,6})?)\s*tok",
+    rb"ETA=\s*(?P<eta>\S{1,20})",
 )
 
-_REFERENCE = re.compile(
+_REFERENCE = (
     rb"(?<![\w/.\-])(?P<done>" + _COUNT + rb")\s?/\s?(?P<total>" + _COUNT + rb"|\?)\s*"
     rb"\(\s*(?P<errors>" + _COUNT + rb")\s*err(?:s|ors?)?\)"
 )
@@ -81,7 +80,7 @@ FORMATS: tuple[Format, ...] = (
     Format(
         name="reference",
         literals=(b" req/s",),
-        pattern=re.compile(
+        pattern=(
             rb"(?<![\w/.\-])(?P<done>"
             + _COUNT
             + rb")\s?/\s?(?P<total>"
@@ -101,7 +100,7 @@ FORMATS: tuple[Format, ...] = (
         literals=(b"%|", b"% Completed |"),
         closing=b"]",
         described=True,
-        pattern=re.compile(
+        pattern=(
             rb"(?<![\d.])\d{1,3}%\s*(?:Completed\s*)?\|[^|\r\n]{0,300}\|\s*"
             rb"(?P<done>" + _SCALED + rb")/(?P<total>" + _SCALED + rb"|\?)\s*[^\[\]\d]{0,40}"
             rb"\[(?P<elapsed>" + _CLOCK + rb")<(?P<eta>" + _CLOCK + rb"|\?),\s*"
@@ -143,7 +142,7 @@ FORMATS: tuple[Format, ...] = (
         literals=(b"it/s]", b"s/it]", b"it/s,", b"s/it,"),
         closing=b"]",
         described=True,
-        pattern=re.compile(
+        pattern=(
             rb"(?<![\w/.])(?P<done>" + _SCALED + rb")\s?it\s*"
             rb"\[(?P<elapsed>" + _CLOCK + rb"),\s*(?:" + _TQDM_RATE + rb")(?:, [^\]\r\n]{0,300})?\]"
         ),
@@ -158,7 +157,7 @@ FORMATS: tuple[Format, ...] = (
 )
 
 # Bars that are never the job's work: loading, mapping, submitting.
-NOT_WORK = re.compile(
+NOT_WORK = (
     r"(?i)\b(loading|fetching|download\w*|capturing|map|filter|generating \w+ split|saving|"
     r"adding requests|rendering prompts|tokenizing|building contexts|checking cached|weights|"
     r"creating json|resolving data|warm[- ]?up|profiling|batches|uploading)\b"

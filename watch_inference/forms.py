@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from math import ceil
 from typing import NamedTuple
 
 from watch_inference import views, watch
@@ -76,7 +77,7 @@ def _once(plan: Plan, probes: Sequence[Probes], out: Out) -> int:
     said = next(_reports(plan, probes, _patience(out), _LOOK_S, whole=True))
     _view(plan.options, out).show(said)
     if plan.options.form == "auto" and not plan.options.once:
-        _hint("this was the report, once; -n 10 goes on, and ssh -t has the live screen")
+        _hint("this was the report, once; -n 10 goes on, a terminal (ssh -t) has the live screen")
     return _status(said)
 
 
@@ -94,7 +95,7 @@ def _wait(plan: Plan, probes: Sequence[Probes], out: Out) -> int:
 def _stream(plan: Plan, probes: Sequence[Probes], out: Out) -> int:
     """Say again and again how the jobs stand, until they are over."""
     interval = plan.options.interval or _STREAM_S
-    looks = _reports(plan, probes, _patience(out), min(interval, _LOOK_S))
+    looks = _reports(plan, probes, _patience(out), interval / ceil(interval / _LOOK_S))
     view = _view(plan.options, out)
     newest: list[watch.Reports] = []
     for said in watch.due(_noted(watch.until_over(looks), newest), interval):

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from watch_inference.layout import SHARED, is_rooted
+from watch_inference.layout import SHARED, has_files, is_rooted
 from watch_inference.logfiles import has_progress, log_files, modified
 from watch_inference.model import Job, Options
 from watch_inference.mounts import is_inside, real
@@ -60,7 +60,8 @@ def of_job(table: tuple[Process, ...], job: Job, options: Options, own: int) -> 
         return ()
     inherited = written_by(table, own)
     writing = [one for one in possible if files.held_by(one, inherited)]
-    logging = _logging(possible, job, inherited) if job.datasets or not job.logs else []
+    sought = has_files(job.datasets) or not job.logs
+    logging = _logging(possible, job, inherited) if sought else []
     sources = through_filters(writing, possible, table)
     alike = {shape(one) for one in sources}
     others = [one for one in through_filters(logging, possible, table) if not is_server(one)]

@@ -41,11 +41,14 @@ def datasets(root: str, options: Options) -> tuple[Dataset, ...]:
     found = _present(
         dataset(os.path.join(root, name), options) for name in inner if not _RANK.fullmatch(name)
     )
-    if _results_apart(root, found, options):
-        return ()
-    merged = _over_parts(root, found, inner, options)
+    merged = _with_prompts(root, _over_parts(root, found, inner, options), options)
     ordered = tuple(sorted(merged, key=lambda one: natural(one.name)))
-    return tuple(one._replace(total=_total(one.name, ordered, options)) for one in ordered)
+    return with_totals(ordered, options)
+
+
+def with_totals(among: tuple[Dataset, ...], options: Options) -> tuple[Dataset, ...]:
+    """Give the datasets the totals that --total says."""
+    return tuple(one._replace(total=_total(one.name, among, options)) for one in among)
 
 
 def all_of(root: str, options: Options) -> tuple[Dataset, ...]:
@@ -81,10 +84,19 @@ def _stamp(root: str) -> tuple[int, ...] | None:
     return tuple(time for time in times if time is not None) if None not in times else None
 
 
-def _results_apart(root: str, found: list[Dataset], options: Options) -> bool:
-    """Tell whether the root is a dataset itself, with a folder for its results."""
-    sides = all(_SIDE.fullmatch(one.name) and not one.prompts for one in found)
-    return bool(found) and sides and bool(_names(root, options.prompts))
+def _with_prompts(root: str, found: list[Dataset], options: Options) -> list[Dataset]:
+    """Give prompts that lie in the root to the one dataset that is below, if it has none.
+
+    A root with an output of its own beside them is the dataset: those below are something else.
+    """
+    given = () if any(one.prompts for one in found) else _names(root, options.prompts)
+    if not given:
+        return found
+    if _names(root, options.outputs):
+        return []
+    return (
+        [one._replace(prompts=joined(root, given)) for one in found] if len(found) == 1 else found
+    )
 
 
 def _over_parts(
@@ -195,6 +207,11 @@ def is_rooted(root: str, among: Iterable[Dataset]) -> bool:
     return any(one.prompts or one.folder != root for one in among)
 
 
+def has_files(among: Iterable[Dataset]) -> bool:
+    """Tell whether datasets have files; one that only has a total, by --total, has none."""
+    return any(one.prompts or one.outputs for one in among)
+
+
 def is_shared(folder: str) -> bool:
     """Tell whether a folder is one in which anything may lie side by side."""
     return folder in SHARED or folder == os.path.expanduser("~")
@@ -220,11 +237,15 @@ def root_of(folder: str, options: Options) -> str | None:
     inner, strange = None, 0
     for step in range(_MOST_UP):
         sure = step == 0 or not strange or bool(log_files(folder))
-        if sure and folder not in SHARED and datasets(folder, options):
+        found = datasets(folder, options) if sure and folder not in SHARED else ()
+        apart = any(os.path.dirname(path) == folder for one in found for path in one.prompts)
+        if found and not apart:
             chosen = _inner_or_outer(inner, folder, options) if inner else folder
             return _around_parts(chosen, options)
         name = os.path.basename(folder)
-        if inner is None and dataset(folder, options) is not None:
+        if apart:
+            inner, strange = folder, strange + 1
+        elif inner is None and dataset(folder, options) is not None:
             inner = folder
         elif not (_RANK.fullmatch(name) or _SIDE.fullmatch(name) or name in LOG_FOLDERS):
             strange += 1
@@ -232,6 +253,13 @@ def root_of(folder: str, options: Options) -> str | None:
             break
         folder = os.path.dirname(folder)
     return inner
+
+
+def over_ranks(folder: str) -> str:
+    """Go from a folder that is one rank's, as B1/rank3, up to the one around."""
+    while _RANK.fullmatch(os.path.basename(folder)):
+        folder = os.path.dirname(folder)
+    return folder
 
 
 def _around_parts(folder: str, options: Options) -> str:

@@ -15,6 +15,8 @@ from watch_inference.model import Check, DatasetProgress, LoggedDataset, OutputR
 _STREAM_BUFFER = 8192
 # A file may be behind the log for this long before it is called so: the writer may be at it.
 _LAG_S = 10.0
+# No writer of batches that we would believe in writes less often.
+_BATCH_S = 600.0
 
 
 class Account(NamedTuple):
@@ -32,6 +34,22 @@ class Account(NamedTuple):
     lag_at: float | None
     surplus: int | None
     notes: tuple[str, ...]
+
+
+class Moment(NamedTuple):
+    """When the account is drawn up, and what the clock says of both sides.
+
+    `silent_s`: for at least so long the log has had no progress line; `written_ago_s`: since the
+    file was written last; `earlier_file`: it is older than the process; `expected`: there should
+    be a file (a log alone has none).
+    """
+
+    at: float
+    silent_s: float
+    written_ago_s: float | None
+    earlier_file: bool = False
+    expected: bool = True
+    counting: str = "lines"
 
 
 class _Sides(NamedTuple):
@@ -55,25 +73,18 @@ def account(
     entry: LoggedDataset | None,
     output: OutputReading,
     before: DatasetProgress | None,
-    at: float,
-    earlier_file: bool,
-    counting: str,
-    silent_s: float,
+    moment: Moment,
 ) -> Account:
-    """Draw up one dataset's account.
-
-    `before` is what the last look made of it; `earlier_file`: its output is older than the
-    process; `silent_s`: for at least so long the log has had no progress line.
-    """
+    """Draw up one dataset's account; `before` is what the last look made of it."""
     notes: list[str] = []
-    sides = _sides(entry, output, before, earlier_file)
+    sides = _sides(entry, output, before, moment.earlier_file)
     total = _total(sides, notes)
     on_disk = output.files > 0 and output.written is not None
     if on_disk and not (output.written == 0 and entry is not None and entry.done > 0):
-        done, done_from = output.written, "files" if counting == "files" else "written"
+        done, done_from = output.written, "files" if moment.counting == "files" else "written"
     elif entry is not None:
         done, done_from = sides.logged, "logged"
-        if output.files and output.countable and output.written == 0:
+        if moment.expected and output.countable and not output.written and entry.done:
             notes.append(f"{output.name}: results are not on disk yet, the log counts {entry.done}")
     elif output.files == 0 and output.error is None:
         done, done_from = 0, "written"
@@ -84,14 +95,14 @@ def account(
     unfinished = None if total is None or done is None else max(0, total - done - missing)
     if total is not None and done is not None and done > total:
         notes.append(f"{output.name}: {done:,} lines for {total:,} prompts: an earlier run too?")
-    check, lag_at = _check(sides, done_from, before, at, silent_s)
+    check, lag_at = _check(sides, done_from, before, moment)
     surplus = before.surplus if before is not None else None
     if surplus is None and done_from != "logged" and output.written is not None and entry:
         surplus = output.written - sides.logged
     accounted = sides.logged if entry is not None else None
     return Account(
-        done, done_from, total, accounted, sides.resumed, errors, missing, unfinished, check, lag_at, surplus,
-        tuple(notes),
+        done, done_from, total, accounted, sides.resumed, errors, missing, unfinished, check, lag_at,
+        surplus, tuple(notes),
     )  # fmt: skip
 
 
@@ -198,7 +209,7 @@ def _missing_errors(
 
 
 def _check(
-    sides: _Sides, done_from: str, before: DatasetProgress | None, at: float, silent_s: float
+    sides: _Sides, done_from: str, before: DatasetProgress | None, moment: Moment
 ) -> tuple[Check | None, float | None]:
     """Hold the log against the file; the second value: since when the file has been behind."""
     entry, output = sides.entry, sides.output
@@ -210,23 +221,33 @@ def _check(
     # Errors may have lines or not, and may be counted as done or not: both are all right.
     lag = sides.logged - (entry.errors or 0) - written
     lead = written - sides.logged
-    if lag > _allowed_lag(output, before):
+    if lag > _allowed_lag(output, before, entry.rate, moment.written_ago_s):
+        at = moment.at
         since = before.lag_at if before is not None and before.lag_at is not None else at
         known = before is None or before.check is Check.BEHIND or at - since >= _LAG_S
         last = before.check if before is not None and before.check is not None else Check.OK
         return (Check.BEHIND if known else last), since
     if entry.of_earlier_run:
         return Check.OK, None
-    if lead <= _allowed_lead(sides, silent_s):
+    if lead <= _allowed_lead(sides, moment.silent_s):
         return (Check.RESUMED if sides.resumed else Check.OK), None
     return Check.AHEAD, None
 
 
-def _allowed_lag(output: OutputReading, before: DatasetProgress | None) -> int:
+def _allowed_lag(
+    output: OutputReading,
+    before: DatasetProgress | None,
+    rate: float | None,
+    written_ago_s: float | None,
+) -> int:
     """Lines that may be on their way: the largest write seen, or a stream's buffer full."""
     line_bytes = output.bytes / output.written if output.written else _STREAM_BUFFER
     buffered = ceil(_STREAM_BUFFER / max(1.0, line_bytes))
-    return max(buffered, before.largest_write if before is not None else 0)
+    largest = before.largest_write if before is not None else 0
+    if largest == 0 and written_ago_s is not None and written_ago_s < _BATCH_S:
+        # No write was seen yet: one that comes in batches may owe what came since the last.
+        largest = ceil(1.5 * (rate or 0.0) * written_ago_s)
+    return max(buffered, largest)
 
 
 def _allowed_lead(sides: _Sides, silent_s: float) -> float:

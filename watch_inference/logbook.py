@@ -14,12 +14,13 @@ from watch_inference import formats, scanning
 from watch_inference.blame import Blame
 from watch_inference.model import LogReading
 from watch_inference.newest import Newest
-from watch_inference.runs import Run
+from watch_inference.runs import Run, Told
 from watch_inference.scanning import Found
 from watch_inference.units import clean, cut, masked
 
 _PENDING = 256 * 1024
 _BLAMED = 256 * 1024
+_COUNTED = 64 << 20  # bytes of history whose lines are counted
 _LARGE = 64 * 1024  # a block beyond this is history, to be read fast
 _SHOWN_LINES = 200
 _SHOWN = 64 * 1024
@@ -28,6 +29,11 @@ _RESUMED = re.compile(
     rb"(?i)(?:(?<![\w.])(\d{1,12}) (?:\w+ ){0,3}?(?:already|existing|resumed|skipped)\b"
     rb"|\b(?:resum(?:e|ed|ing)|skip(?:ped|ping)?)(?: (?:from|at|the|first|line|row|sample)){0,3}:? "
     rb"(\d{1,12})(?![\w.]))"
+)
+# "concurrency=150 max_tokens=10240": how a run asks, as far as a heading says it.
+_AT_ONCE = re.compile(rb"""(?i)\bconcurrency[=:'" ]{1,4}(\d{1,9})(?![\w.])""")
+_MOST_TOKENS = re.compile(
+    rb"""(?i)\bmax_(?:new_|completion_)?tokens[=:'" ]{1,4}(\d{1,9})(?![\w.])"""
 )
 # Words in brackets before a progress line that are never a dataset's name.
 _BRACKETED = re.compile(rb"\[([A-Za-z][\w.\-]{1,63})\]")
@@ -48,7 +54,8 @@ class Book:
         self._unblamed = Newest(_BLAMED)  # what was not looked through for trouble yet
         self._blamed_at: float | None = None
         self._shown = Newest(_SHOWN)
-        self._unparsed = 0
+        self._unparsed: int | None = 0  # None: of a history too long to count
+        self._history = 0
         self._epoch = 0
         self._format: str | None = None
         self._recent: tuple[formats.Format, ...] = formats.FORMATS
@@ -69,8 +76,16 @@ class Book:
                 position = found.end + 1
                 ended += block[found.end : found.end + 1] == b"\n"
         self._pending.add(block[position:])
-        newlines = len(block) - len(block.replace(b"\n", b""))
-        self._unparsed += max(0, newlines - ended)
+        self._count(block, ended, at)
+
+    def _count(self, block: bytes, progress: int, at: float | None) -> None:
+        """Count the lines that say nothing of progress; those of a long history are passed over."""
+        self._history += len(block) if at is None else 0
+        if self._unparsed is None or self._history > _COUNTED:
+            self._unparsed = None
+            return
+        lines = len(block) - len(block.replace(b"\n", b""))
+        self._unparsed += max(0, lines - progress)
 
     def _skim(self, block: bytes, at: float | None) -> tuple[int, int]:
         """Run over the lines of a large block for as long as they go on as the last one did.
@@ -160,9 +175,9 @@ class Book:
         )
         if not steady:
             between = self._pending.data + block[position : found.start]
-            heading, resumed = _last_heading(between[-_PENDING:], self._pattern())
+            heading, told = _last_heading(between[-_PENDING:], self._pattern())
             run = self._open(name or heading or self._continued(found), found)
-            run.resumed = resumed if resumed is not None else run.resumed
+            run.told = told.over(run.told)
         assert run is not None
         self._epoch = max(self._epoch, run.runs - 1)
         run.epoch = self._epoch
@@ -178,7 +193,7 @@ class Book:
         matches = self._pattern().findall(found.prefix) if self.names else []
         if matches:
             return _text(matches[-1])
-        if description is not None and formats.NOT_WORK.search(description):
+        if description is not None and re.search(formats.NOT_WORK, description):
             return None
         if self.names:
             return ""
@@ -236,22 +251,26 @@ def _printable(line: bytes) -> str:
     return cut(masked(clean(line[:2000]).rstrip()), 300)
 
 
-def _last_heading(block: bytes, pattern: re.Pattern[bytes]) -> tuple[str | None, int | None]:
-    """Find the last line that names exactly one dataset, and what it or a later one resumes."""
+def _last_heading(block: bytes, pattern: re.Pattern[bytes]) -> tuple[str | None, Told]:
+    """Find the last line that names exactly one dataset, and what it or a later one tells."""
     for match in reversed(list(pattern.finditer(block))):
         start = max(block.rfind(b"\n", 0, match.start()), block.rfind(b"\r", 0, match.start())) + 1
         end = block.find(b"\n", match.end())
         line = block[start : end if end >= 0 else len(block)]
         if len(set(pattern.findall(line))) == 1:
-            rest = pattern.sub(b"", block[start:][:8192])
-            return _text(match.group()), _resumed(rest)
-    return None, _resumed(block[-8192:])
+            return _text(match.group()), _told(pattern.sub(b"", block[start:][:8192]))
+    return None, _told(block[-8192:])
 
 
-def _resumed(block: bytes) -> int | None:
+def _told(block: bytes) -> Told:
+    return Told(*(_number(kind, block) for kind in (_RESUMED, _AT_ONCE, _MOST_TOKENS)))
+
+
+def _number(kind: re.Pattern[bytes], block: bytes) -> int | None:
+    """Find the last number of a kind."""
     said = None
-    for match in _RESUMED.finditer(block):
-        said = int(match.group(1) or match.group(2))
+    for match in kind.finditer(block):
+        said = int(next(group for group in match.groups() if group))
     return said
 
 

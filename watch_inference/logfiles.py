@@ -9,6 +9,8 @@ from functools import lru_cache
 
 from watch_inference import scanning
 from watch_inference.folders import fits, listing, natural
+from watch_inference.logbook import Book
+from watch_inference.model import LogReading
 from watch_inference.mounts import real, starved
 
 LOG_FOLDERS = ("logs", "log")
@@ -77,10 +79,39 @@ def has_progress(path: str) -> bool:
 @lru_cache(maxsize=1024)
 def _has_progress(path: str, written: int, size: int) -> bool:
     del written  # part of the key: a log that nobody writes is read once
+    return any(scanning.scan(block) or scanning.unfinished(block) for block in _ends(path, size))
+
+
+def names_in(path: str, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """Choose the names under which the end or the beginning of a log has progress lines."""
+    try:
+        status = os.stat(path)
+        return _names_in(path, wanted, status.st_mtime_ns, status.st_size)
+    except OSError as error:
+        if starved(error):
+            raise
+        return ()
+
+
+@lru_cache(maxsize=64)
+def _names_in(path: str, wanted: tuple[str, ...], written: int, size: int) -> tuple[str, ...]:
+    del written  # part of the key, as above
+    found: dict[str, None] = {}
+    for block in _ends(path, size):
+        book = Book(wanted)
+        book.feed(block, None)
+        reading = book.fill(LogReading(path))
+        found.update((one.name, None) for one in reading.datasets)
+        found[reading.current or ""] = None
+    return tuple(name for name in found if name)
+
+
+def _ends(path: str, size: int) -> tuple[bytes, bytes]:
+    """Read the end of a file, and the beginning where that is not all."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         tail = os.pread(descriptor, _END, max(0, size - _END))
         head = os.pread(descriptor, _END, 0) if size > _END else b""
     finally:
         os.close(descriptor)
-    return any(scanning.scan(block) or scanning.unfinished(block) for block in (tail, head))
+    return tail, head

@@ -81,6 +81,7 @@ class Job(NamedTuple):
     why: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     waiting_for: str | None = None  # a named path that is not there yet
+    learned: tuple[str, ...] = ()  # names of outputs that its processes taught us
 
 
 # ------------------------------------------------------------------------------- log events
@@ -127,6 +128,8 @@ class LoggedDataset(NamedTuple):
     eta_s: float | None = None
     elapsed_s: float | None = None
     resumed: int | None = None  # as a heading said it
+    concurrency: int | None = None  # the same: requests asked at once
+    max_tokens: int | None = None  # the same: the most completion tokens of a request
     step: int = 0  # largest distance between two successive lines
     runs: int = 1
     earlier: int = 0  # the count that the run before ended with
@@ -153,7 +156,7 @@ class LogReading(NamedTuple):
     modified: float | None = None
     changed_at: float | None = None  # new bytes arrived while we watched
     behind: int = 0  # bytes not read yet
-    unparsed: int = 0
+    unparsed: int | None = 0
     restarts: int = 0  # appended runs, truncations, replacements
     datasets: tuple[LoggedDataset, ...] = ()
     current: str | None = None
@@ -375,6 +378,23 @@ class Happening(NamedTuple):
     text: str = ""
 
 
+class Said(NamedTuple):
+    """One forecast that was made: when, and the end it promised with its interval; Unix times."""
+
+    wall: float
+    finish: float
+    low: float
+    high: float
+
+
+class Scores(NamedTuple):
+    """The forecasts that were made of a run, oldest first and ever farther apart."""
+
+    begun: float  # the run's begin, Unix time
+    fraction: float | None = None  # share of the job that was done at the last look
+    said: tuple[Said, ...] = ()
+
+
 class Progress(NamedTuple):
     """The whole job; the only memory between two rounds."""
 
@@ -391,12 +411,23 @@ class Progress(NamedTuple):
     asleep_s: float = 0.0  # since work last moved: time in which the monitor itself did not run
     tick_s: float | None = None  # usual distance of two looks
     ambiguous: bool = False  # some log lines fitted more than one dataset
+    spoken: Spoken | None = None  # the newest forecast
     idle_s: float | None = None  # for how long the processes have used no CPU time
     cpu_s: float | None = None  # CPU time of all processes, at the last look
     blocked_at: float | None = None  # since when all processes have waited for a disk
     holders: tuple[tuple[int, tuple[str, ...]], ...] = ()  # what each process held when alive
     pids: tuple[int, ...] = ()  # of the living, when there last were some
+    run_at: float | None = None  # since when other processes have gone on with the job
     happened: tuple[Happening, ...] = ()
+    scores: Scores | None = None  # what was forecast so far
+
+
+class Spoken(NamedTuple):
+    """A forecast, when it was made, and for what: it stands until there is reason for another."""
+
+    at: float
+    subject: tuple[tuple[str, State], ...]
+    forecast: Forecast
 
 
 class ObservedDataset(NamedTuple):
@@ -487,6 +518,7 @@ class DatasetRow(NamedTuple):
     age_s: float | None = None
     started: float | None = None
     ended: float | None = None
+    accounted: int | None = None  # what the log accounts for, earlier runs included; no JSON key
     files: tuple[str, ...] = ()  # prompts, then outputs; not in the JSON
     history: tuple[float | None, ...] = ()  # its own requests/s, oldest first; not in the JSON
 
@@ -553,3 +585,4 @@ class Report(NamedTuple):
     happened: tuple[Happening, ...] = ()  # stalls and restarts seen, oldest first; not in the JSON
     log_tail: tuple[str, ...] = ()  # newest lines of the log, cleaned, oldest first, 200 at most
     error_tail: tuple[str, ...] = ()  # the newest error and the lines around it, cleaned
+    track: tuple[str, ...] = ()  # how good the forecasts made so far have been; not in the JSON

@@ -8,10 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from watch_inference import rhythm
+from watch_inference import happenings, rhythm
 from watch_inference.attribution import attribute
 from watch_inference.datasets import Scene, fold, has_moved, place
-from watch_inference.model import DatasetProgress, OutputReading, Point, Progress, Sample
+from watch_inference.model import (
+    DatasetProgress,
+    LogReading,
+    OutputReading,
+    Point,
+    Progress,
+    Sample,
+)
 from watch_inference.pacing import pace
 
 ALIVE = frozenset({"running", "sleeping", "disk-sleep", "stopped", "unknown"})
@@ -25,7 +32,7 @@ def advance(before: Progress | None, sample: Sample, counting: str = "lines") ->
     outputs = sample.datasets or tuple(OutputReading(name) for name in whose.entries)
     started = _started(before, sample)
     known = {one.name: one for one in before.datasets} if before is not None else {}
-    scene = Scene(sample, whose, started, counting)
+    scene = Scene(sample, whose, started, counting, _free(before, started))
     accounts = tuple(
         fold(known.get(one.name), one, scene) for one in _ordered(outputs, whose.named)
     )
@@ -33,11 +40,13 @@ def advance(before: Progress | None, sample: Sample, counting: str = "lines") ->
     datasets = tuple(place(one, known.get(one.name), current, scene) for one in accounts)
     moved = before is not None and any(has_moved(known.get(one.name), one) for one in datasets)
     done = sum(_this_run(one) for one in datasets if one.in_job)
+    files_moved = _files_moved(sample)
     beat = rhythm.beat(
-        before.rhythm if before is not None else None,
+        before,
         moved,
         sample.at,
-        sample.wall if moved else _files_moved(sample),
+        sample.wall if moved else files_moved,
+        _file_age(sample, files_moved),
     )
     fresh = Progress(sample.at, sample.at, sample.wall) if before is None else before
     return _slept(before, sample, moved)._replace(
@@ -54,6 +63,7 @@ def advance(before: Progress | None, sample: Sample, counting: str = "lines") ->
         ambiguous=whose.ambiguous,
         idle_s=_idle(before, sample),
         cpu_s=sum(one.cpu_s or 0.0 for one in sample.processes),
+        **happenings.seen(before, sample, datasets)._asdict(),
     )
 
 
@@ -75,6 +85,15 @@ def _stem(sample: Sample) -> str:
     path = logs[0] if logs else sample.job.name
     name = path.rpartition("/")[2]
     return name.rpartition(".")[0] or name
+
+
+def _free(before: Progress | None, started: float | None) -> float | None:
+    """Say since when the job has been free for its next dataset, Unix time."""
+    if before is None:
+        return None
+    watched = before.wall - (before.at - before.first_at)
+    ends = [one.ended for one in before.datasets if one.ended is not None and one.ended >= watched]
+    return max(ends, default=max(started or watched, watched))
 
 
 def _slept(before: Progress | None, sample: Sample, moved: bool) -> Progress:
@@ -118,11 +137,19 @@ def _current(
 
 
 def _ordered(outputs: Sequence[OutputReading], named: Sequence[str]) -> tuple[OutputReading, ...]:
-    """Keep the natural order, but let the datasets that the log shows stand in the log's order."""
+    """Let what was there before stand first, then what the log shows, in its order, then the rest.
+
+    Within each the order is the natural one, which usually is the whole order too.
+    """
     by_name = {one.name: one for one in outputs}
-    in_log = iter([by_name[name] for name in named if name in by_name])
-    shown = {name for name in named if name in by_name}
-    return tuple(next(in_log) if one.name in shown else one for one in outputs)
+    shown = [by_name[name] for name in named if name in by_name]
+    rest = [one for one in outputs if one not in shown]
+    there = [one for one in rest if one.bytes and (not one.has_prompts or _is_full(one))]
+    return (*there, *shown, *(one for one in rest if one not in there))
+
+
+def _is_full(one: OutputReading) -> bool:
+    return one.total is not None and (one.written or 0) >= one.total
 
 
 def _started(before: Progress | None, sample: Sample) -> float | None:
@@ -134,10 +161,29 @@ def _started(before: Progress | None, sample: Sample) -> float | None:
 
 
 def _files_moved(sample: Sample) -> float | None:
-    """Say when the files last moved, Unix time: the outputs, or the log where there are none."""
-    times = [
+    """Say when the files last moved, Unix time: the outputs, or the log where there are none.
+
+    A log whose newest line is a progress line moved with it; else its time may be that of noise.
+    """
+    outputs = [
         one.modified
         for one in sample.datasets
         if one.files and one.modified is not None and (one.has_prompts or one.held)
-    ] or [log.modified for log in sample.logs if log.modified is not None and log.datasets]
-    return max(times, default=None)
+    ]
+    times = [
+        log.modified
+        for log in sample.logs
+        if log.modified is not None and log.datasets and (not outputs or _ends_with_progress(log))
+    ]
+    return max((*outputs, *times), default=None)
+
+
+def _ends_with_progress(log: LogReading) -> bool:
+    """Tell whether the newest line is one that the counts come from."""
+    newest = log.tail[-1] if log.tail else ""
+    return any(one.name == log.current and str(one.done) in newest for one in log.datasets)
+
+
+def _file_age(sample: Sample, moved: float | None) -> float | None:
+    """Say how old the files are; a time that lies in the future tells nothing."""
+    return None if moved is None or moved > sample.wall + 5.0 else max(0.0, sample.wall - moved)

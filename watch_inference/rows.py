@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from watch_inference import pacing, units
+from watch_inference import pacing, rules_server, units
 from watch_inference.case import Case, age
 from watch_inference.model import (
     Check,
@@ -25,7 +25,7 @@ def compose(case: Case, state: State) -> Report:
     """Write the report of a case that is in a state; reason and evidence are the judge's."""
     sample, progress = case.sample, case.progress
     figures = case.figures
-    if state in (State.FINISHED, State.FAILED):
+    if state in (State.FINISHED, State.FAILED, State.UNKNOWN):
         figures = _without_end(figures, state)
     log_rows = tuple(_log_row(case, log) for log in sample.logs)
     newest = case.log
@@ -50,6 +50,7 @@ def compose(case: Case, state: State) -> Report:
         logs=log_rows,
         process=_main_process(case),
         processes=process_rows,
+        server=rules_server.total(sample.servers),
         servers=sample.servers,
         gpu=sample.gpu,
         resources=sample.resources,
@@ -157,7 +158,12 @@ def _ended(case: Case) -> float | None:
 
 def _dataset_row(case: Case, one: DatasetProgress, job: State) -> DatasetRow:
     state = one.state
-    if state is State.RUNNING and job in (
+    if job is State.FINISHED:
+        state = State.FINISHED
+    begun = bool(one.done) and one.in_job and state is not State.FINISHED
+    if job is State.FAILED and begun:
+        state = State.FAILED
+    elif state is State.RUNNING and job in (
         State.STALLED,
         State.FAILED,
         State.UNKNOWN,
@@ -167,7 +173,7 @@ def _dataset_row(case: Case, one: DatasetProgress, job: State) -> DatasetRow:
     remaining = dict(case.forecast.datasets).get(one.name)
     if state is State.FINISHED:
         remaining = 0.0
-    elif job in (State.FAILED, State.FINISHED):
+    elif job in (State.FAILED, State.UNKNOWN):
         remaining = None
     return DatasetRow(
         name=one.name,
@@ -187,6 +193,11 @@ def _dataset_row(case: Case, one: DatasetProgress, job: State) -> DatasetRow:
         age_s=age(case.sample, one.changed_at, one.modified),
         started=one.started,
         ended=one.ended,
+        accounted=one.accounted,
+        files=next(
+            (d.prompts + d.outputs for d in case.sample.job.datasets if d.name == one.name), ()
+        ),
+        history=pacing.history(one.points, case.sample.at),
     )
 
 

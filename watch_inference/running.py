@@ -6,11 +6,13 @@ Reads folders, the ends of the logs that processes write, and what they name and
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import NamedTuple
 
-from watch_inference import holders, layout, logfiles
-from watch_inference.assembly import Search
-from watch_inference.mounts import is_inside, is_way_into, real
+from watch_inference import holders, layout, learning, logfiles
+from watch_inference.assembly import Search, assemble
+from watch_inference.model import Job
+from watch_inference.mounts import here, is_inside, is_way_into, real
 from watch_inference.openfiles import data_of, logs_of, named_paths
 from watch_inference.proctable import Process, descendants, working_folder
 from watch_inference.programs import is_server, shape
@@ -26,10 +28,88 @@ class Place(NamedTuple):
     why: str
     logs: tuple[str, ...] = ()
     alone: bool = False  # no dataset folders there: the logs or outputs are all there is
+    names: tuple[str, ...] = ()  # what the outputs are called, as the process has taught
 
 
-def places(search: Search) -> list[tuple[Place, tuple[Process, ...]]]:
+Worked = list[tuple[Place, tuple[Process, ...]]]
+
+
+def places(search: Search) -> Worked:
     """Find where jobs run now: all that may be looked into, for root; else the user's own."""
+    return _grouped(search, lambda process: place_of(search, process, sure=False))
+
+
+def tied(search: Search, folder: str, around: bool = False) -> Worked:
+    """Find the jobs whose root, log or outputs lie in a folder; else those that work from there.
+
+    `around`: else those in whose root, or in the folder of whose process, the folder lies.
+    """
+
+    def place(process: Process) -> Place | None:
+        writes = learning.outputs_of(process, search.options)
+        if not (
+            _touches(search, process, folder, writes) or (around and _works_around(process, folder))
+        ):
+            return None
+        return place_of(search, process, sure=bool(writes))
+
+    found = _grouped(search, place)
+    inside = [one for one in found if _is_within(search, one, folder)]
+    return inside or [one for one in found if not around or _is_around(one, folder)]
+
+
+def job_at(search: Search, place: Place, processes: tuple[Process, ...]) -> Job:
+    """Assemble the job of those that work at a place."""
+    pids = tuple(one.pid for one in processes)
+    logs = place.logs if place.alone or place.names else ()
+    why = f"root {place.root}: {place.why}"
+    return assemble(search, place.root, why, logs, pids, place.alone, place.names)
+
+
+def _touches(search: Search, process: Process, folder: str, writes: tuple[str, ...]) -> bool:
+    """Tell whether a process's own folder, its logs, its outputs or its words lie in a folder."""
+    wanted = real(folder)
+    own = _working_folder(process)
+    paths = [*([own] if own else []), *logs_of(process), *data_of(process), *writes]
+    if any(is_inside(real(path), wanted) for path in paths):
+        return True
+    return holders.is_worker(process) and any(
+        is_inside(path, wanted) for path in named_paths(process)
+    )
+
+
+def _works_around(process: Process, folder: str) -> bool:
+    own = _working_folder(process)
+    return own is not None and not layout.is_shared(own) and is_inside(real(folder), real(own))
+
+
+def _is_around(one: tuple[Place, tuple[Process, ...]], folder: str) -> bool:
+    """Tell whether a folder lies in a job's root, or in where a job with its files elsewhere is."""
+    place, processes = one
+    root = real(place.root)
+    if is_inside(real(folder), root):
+        return True
+    owns = [_working_folder(process) for process in processes]
+    return any(own is not None and not is_inside(root, real(own)) for own in owns)
+
+
+def _is_within(search: Search, one: tuple[Place, tuple[Process, ...]], folder: str) -> bool:
+    """Tell whether a job's root or one of its files lies in a folder."""
+    place, processes = one
+    paths = [place.root, *place.logs]
+    paths += [
+        path for process in processes for path in learning.outputs_of(process, search.options)
+    ]
+    return any(is_inside(real(path), real(folder)) for path in paths)
+
+
+def _working_folder(process: Process) -> str | None:
+    folder = working_folder(process)
+    return None if folder is None else here(process.base, folder)
+
+
+def _grouped(search: Search, place_for: Callable[[Process], Place | None]) -> Worked:
+    """Ask for the place of each process that may be a job, and put those of one root together."""
     user = os.geteuid()
     below = descendants(search.table, search.own)
     inherited = holders.written_by(search.table, search.own)
@@ -39,13 +119,14 @@ def places(search: Search) -> list[tuple[Place, tuple[Process, ...]]]:
         mine = user in (0, process.owner)
         if not mine or is_server(process) or (process.pid in below and _idle(process, inherited)):
             continue
-        place = place_of(search, process, sure=False)
+        place = place_for(process)
         if place is not None:
             # Where no dataset makes them one, only the same program with other numbers does.
             key = (real(place.root), shape(process) if place.alone else "")
             first, processes = found.get(key, (place, ()))
             logs = tuple(dict.fromkeys((*first.logs, *place.logs)))
-            found[key] = (first._replace(logs=logs), (*processes, process))
+            names = tuple(dict.fromkeys((*first.names, *place.names)))
+            found[key] = (first._replace(logs=logs, names=names), (*processes, process))
     return list(found.values())
 
 
@@ -121,9 +202,12 @@ def _weaker(search: Search, process: Process, logs: tuple[str, ...]) -> Place | 
     root = _root_of(search, cwd) if cwd else None
     if root is not None:
         return Place(root, f"{told} works in {cwd}", logs)
-    for path in data_of(process):
-        if not _hidden(path):
-            return Place(os.path.dirname(path), f"{told} writes {path}", logs, alone=True)
+    written = learning.outputs_of(process, search.options)
+    if written:
+        names = learning.names_of(written, logs)
+        root = learning.root_of(process, written[0], names, search.options, search.table)
+        alone = root == os.path.dirname(written[0])
+        return Place(root, f"{told} writes {written[0]}", logs, alone, names)
     for path in logs:
         return Place(os.path.dirname(path), f"{told} writes {path}", logs, alone=True)
     return None
@@ -135,7 +219,3 @@ def _root_of(search: Search, folder: str) -> str | None:
 
 def _is_system(path: str) -> bool:
     return not is_way_into(path) and any(is_inside(path, one) for one in _SYSTEM)
-
-
-def _hidden(path: str) -> bool:
-    return any(part.startswith(".") for part in path.split("/"))

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from watch_inference.model import LogEvent, LoggedDataset, LogLine
 from watch_inference.scanning import Found
 
 _KEPT_LINES = 60
+
+
+class Told(NamedTuple):
+    """What headings tell of a run: what an earlier one had done, and how this one asks."""
+
+    resumed: int | None = None
+    concurrency: int | None = None
+    max_tokens: int | None = None
+
+    def over(self, older: Told) -> Told:
+        """Take from an older heading what this one does not tell."""
+        pairs = zip(self, older, strict=True)
+        return Told(*(mine if mine is not None else its for mine, its in pairs))
 
 
 class Run:
@@ -21,7 +36,7 @@ class Run:
         self.total = found.total
         self.errors: int | None = None
         self.step = 0
-        self.resumed: int | None = None
+        self.told = Told()
         self.updated_at: float | None = None
         self.lines: list[tuple[Found, float | None]] = []
 
@@ -58,7 +73,9 @@ class Run:
             completion_tokens=event.completion_tokens,
             eta_s=event.eta_s,
             elapsed_s=event.elapsed_s,
-            resumed=self.resumed,
+            resumed=self.told.resumed,
+            concurrency=self.told.concurrency,
+            max_tokens=self.told.max_tokens,
             step=self.step,
             runs=self.runs,
             earlier=self.earlier,

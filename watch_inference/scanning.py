@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cache
 from typing import NamedTuple
 
 from watch_inference.formats import FORMATS, Format
@@ -22,6 +23,12 @@ _ESCAPES = re.compile(
 _SCALES = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18, "Z": 1e21, "Y": 1e24}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(d|h|min|m|s)")
 _DURATION_S = {"d": 86400.0, "h": 3600.0, "min": 60.0, "m": 60.0, "s": 1.0}
+
+
+@cache
+def compiled(pattern: bytes) -> re.Pattern[bytes]:
+    """Compile a format's pattern when its first candidate line comes: most never come."""
+    return re.compile(pattern)
 
 
 class Found:
@@ -57,7 +64,7 @@ class Found:
         if self._event is None:
             groups, behind = self._groups
             for extra in self.format.extras:
-                more = extra.search(self.line, behind)
+                more = compiled(extra).search(self.line, behind)
                 groups.update(more.groupdict() if more else {})
             if self.format.described:
                 groups["dataset"] = self.prefix[-300:]
@@ -153,7 +160,7 @@ def _line_at(block: bytes, at: int, form: Format) -> tuple[int, Found | None]:
         line = block[start:end]
     if b"\x1b" in line:
         line = _ESCAPES.sub(b"", line)
-    match = form.pattern.search(line)
+    match = compiled(form.pattern).search(line)
     if match is None:
         return end, None
     found = Found(start, end, line, match, form)

@@ -24,7 +24,7 @@ _SECRET_KEY = re.compile(r"\b(?:sk|hf|ghp|xox[bp])[-_][A-Za-z0-9_\-]{8,}")
 _SECRET_URL = re.compile(r"(\b\w{1,20}://)[^/\s@]{1,200}@")
 
 # Ages move in these steps, so that nothing ticks for its own sake.
-_AGE_STEPS = (0, 1, 2, 3, 5, 10, 20, 30, 45, 60, 90, 120, 180, 240, 300, 420, 600, 900, 1200, 1800)
+_AGE_STEPS = (0, 1, 2, 3, 5, 10, 20, 30, 45, 60, 120, 180, 240, 300, 420, 600, 900, 1200, 1800)
 
 _RECENT_STEPS = (10, 30, 60, 120, 300, 600, 1200, 1800)
 
@@ -192,7 +192,7 @@ def age(seconds: float | None) -> str:
     seconds = max(0.0, seconds)
     if seconds < 2700:
         step = max(one for one in _AGE_STEPS if one <= seconds)
-        return f"{step} s" if step < 60 else f"{step / 60:g} min"
+        return f"{step} s" if step < 60 else f"{step // 60} min"
     if seconds < 48 * 3600:
         return (
             f"{math.floor(seconds / 360) / 10:g} h"

@@ -8,10 +8,11 @@ from typing import NamedTuple
 from watch_inference.case import Case, Limits
 from watch_inference.diagnosis import judge
 from watch_inference.forecast import forecast
-from watch_inference.model import Progress, Report, Sample
+from watch_inference.model import Forecast, Progress, Report, Sample, Spoken
 from watch_inference.observed import observed
 from watch_inference.progress import advance
 from watch_inference.rows import figures
+from watch_inference.scorebook import note, words
 
 Reports = tuple[Report, ...]
 Take = Callable[[float, float], Sample]
@@ -20,6 +21,8 @@ Wait = Callable[[float], None]
 
 # A stream ends when its jobs are over and nothing has followed for so long.
 GRACE_S = 5.0
+# A forecast costs more than all else of a look, and its finish does not move from one to the next.
+_FORECAST_S = 5.0
 
 
 class Setting(NamedTuple):
@@ -57,8 +60,38 @@ def reports(
 def look(before: Progress | None, sample: Sample, setting: Setting) -> tuple[Progress, Report]:
     """Fold one sample into the progress, and judge it."""
     progress = advance(before, sample, setting.counting)
-    case = Case(sample, progress, forecast(observed(progress)), setting.limits, setting.host)
-    return progress, judge(case._replace(figures=figures(case)))
+    spoken = _spoken(before, progress)
+    said = _later(spoken.forecast, progress.at - spoken.at)
+    progress = progress._replace(spoken=spoken)
+    case = Case(sample, progress, said, setting.limits, setting.host)
+    case = case._replace(figures=figures(case))
+    report = judge(case)
+    scores = note(progress.scores, sample.wall, progress.started, said, case.figures.fraction)
+    end = sample.wall if report.ended is None else report.ended
+    track = words(scores, end, report.figures.remaining_s)
+    return progress._replace(happened=report.happened, scores=scores), report._replace(track=track)
+
+
+def _spoken(before: Progress | None, progress: Progress) -> Spoken:
+    """Forecast anew where a few seconds have passed or another dataset begins, and not before."""
+    last = before.spoken if before is not None else None
+    subject = tuple((one.name, one.state) for one in progress.datasets)
+    fresh = last is not None and progress.at - last.at < _FORECAST_S
+    if last is not None and fresh and last.subject == subject and last.forecast.remaining_s:
+        return last
+    return Spoken(progress.at, subject, forecast(observed(progress)))
+
+
+def _later(said: Forecast, seconds: float) -> Forecast:
+    """Say the same finish some seconds later."""
+
+    def less(value: float | None) -> float | None:
+        return None if value is None else max(0.0, value - seconds)
+
+    return Forecast(
+        less(said.remaining_s), less(said.low_s), less(said.high_s),
+        tuple((name, value) for name, value in said.datasets),
+    )  # fmt: skip
 
 
 def due(looks: Iterable[Reports], interval: float) -> Iterator[Reports]:

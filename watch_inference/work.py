@@ -47,7 +47,8 @@ def measure(observed: Observed) -> tuple[Part | None, ...]:
         return (None,) * len(observed.datasets)
     process = number(observed.process_started, high=now)
     sizes = _prompt_tokens(observed.datasets)
-    result = [_counts(d, size) for d, size in zip(observed.datasets, sizes, strict=True)]
+    usual = _asked(observed.datasets)
+    result = [_counts(d, size, usual) for d, size in zip(observed.datasets, sizes, strict=True)]
     running = [part for part in result if part is not None and part.status == "running"]
     looks = _looks(observed.points, running[0].finished) if len(running) == 1 else ()
     earliest, wait = process, 30.0  # a job loads and connects first
@@ -100,7 +101,13 @@ def _looks(points: tuple[Point, ...], finished: float) -> tuple[Point, ...]:
     return tuple(Point(p.at, int(done - base)) for p, done in looks if done >= base)
 
 
-def _counts(dataset: ObservedDataset, prompt: float) -> Part | None:
+def _asked(datasets: tuple[ObservedDataset, ...]) -> float | None:
+    """Find how many requests at once the job last asked; those that wait will be asked alike."""
+    asked = (number(dataset.concurrency, 1.0, 1e6) for dataset in reversed(datasets))
+    return next((one for one in asked if one is not None), None)
+
+
+def _counts(dataset: ObservedDataset, prompt: float, usual: float | None) -> Part | None:
     if dataset.prompts is None and dataset.status != "done":
         return None
     resumed = number(dataset.resumed, 0.0) or 0.0
@@ -108,6 +115,7 @@ def _counts(dataset: ObservedDataset, prompt: float) -> Part | None:
     prompts = number(dataset.prompts, 0.0) or resumed + finished
     total = max(0.0, prompts - resumed)
     flight = number(dataset.concurrency, 1.0, 1e6)
+    flight = usual if flight is None else flight
     if flight is None:
         flight = min(40.0, total / 10)
     elif flight > 40:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import psutil
 
 from watch_inference import holders, proctable, visibility
-from watch_inference.folders import expanded, present
+from watch_inference.folders import present
 from watch_inference.holders import Holder
 from watch_inference.logfiles import log_files
 from watch_inference.model import Job, Options, ProcessReading, ProcessView
@@ -21,6 +21,8 @@ from watch_inference.programs import is_launcher
 from watch_inference.units import clean, masked
 
 _RESCAN_S = 10.0
+_SOON_S = 2.0  # the same in the first minute after a loss: a job is often started again at once
+_SOON_FOR_S = 60.0
 _MOST_GONE = 64
 _STATES = {
     "R": "running",
@@ -63,7 +65,8 @@ class Processes:
         self._files = files_of(())
         self._signs: frozenset[str] = frozenset()
         self._scanned_at: float | None = None
-        self._idle_sizes: dict[str, int] | None = None  # while nobody was seen at work
+        self._idle_since: float | None = None  # since when nobody was seen at work
+        self._idle_sizes: dict[str, int] | None = None
         self._grew = False
         self._view = ProcessView(False, "not looked at")
 
@@ -82,8 +85,9 @@ class Processes:
         lost = any(one.reading.pid in alive and not one.alive for one in self._known)
         try:
             signs = _signs(job, self._options)
-            if lost or signs != self._signs or self._due(at):
-                self._scan(at, job)
+            grown = self._grown(job)
+            if lost or grown or signs != self._signs or self._due(at):
+                self._scan(at, job, grown)
                 self._signs = signs  # only now: what failed is tried again at the next look
         except OSError as error:
             if not starved(error):
@@ -97,12 +101,26 @@ class Processes:
         """Tell whether it is time to look for a job, or for the next worker of a launcher."""
         if self._scanned_at is None:
             return True
-        working = any(one.alive and one.works for one in self._known)
-        return not working and at - self._scanned_at >= _RESCAN_S
+        if any(one.alive and one.works for one in self._known):
+            self._idle_since = None
+            return False
+        self._idle_since = at if self._idle_since is None else self._idle_since
+        pause = _SOON_S if at - self._idle_since <= _SOON_FOR_S else _RESCAN_S
+        return at - self._scanned_at >= pause
 
-    def _scan(self, at: float, job: Job) -> None:
-        paths = holders.paths_of(job)
-        self._files = files_of(paths)
+    def _grown(self, job: Job) -> bool:
+        """Notice files that grow while nobody is seen: somebody new or out of sight writes them."""
+        if any(one.alive for one in self._known):
+            self._idle_sizes, self._grew = None, False
+            return False
+        paths = _written(job, self._options)
+        before, now = self._idle_sizes, {file: _size(file) for file in paths}
+        self._idle_sizes = now
+        # Once somebody is known to be out of sight, more of the same is no news.
+        return not self._grew and any(now.get(f, 0) > size for f, size in (before or {}).items())
+
+    def _scan(self, at: float, job: Job, grown: bool) -> None:
+        self._files = files_of(holders.paths_of(job))
         table = proctable.table()
         found = holders.of_job(table, job, self._options, self._own)
         if self._scanned_at is not None and any(one.rule in holders.BY_PID for one in found):
@@ -111,25 +129,24 @@ class Processes:
             found = tuple(one for one in found if _identity(one) in known)
         self._known = _merged(self._known, found, at, self._files)
         self._scanned_at = at
-        self._watch_growth(paths)
+        seen = any(one.alive for one in self._known)
+        self._grew = (self._grew or grown) and not seen
+        self._idle_sizes = None if seen else self._idle_sizes
         self._view = _view(job, table, self._own, self._grew)
-
-    def _watch_growth(self, paths: tuple[str, ...]) -> None:
-        """Notice files that grow while nobody is seen: somebody out of sight writes them."""
-        if any(one.alive for one in self._known):
-            self._idle_sizes, self._grew = None, False
-            return
-        sizes = {file: _size(file) for path in paths for file in expanded(path)}
-        before = self._idle_sizes or {}
-        self._grew |= any(sizes.get(file, 0) > size for file, size in before.items())
-        self._idle_sizes = sizes
 
 
 def _signs(job: Job, options: Options) -> frozenset[str]:
     """Name what may mean that a new worker has come: a new log or output file."""
-    paths = job.logs if options.counting == "files" else holders.paths_of(job)
-    files = (os.path.join(path, name) for path in paths for name in present(path))
+    files = _written(job, options)
     return frozenset((*files, *(log_files(job.root) if job.root else ())))
+
+
+def _written(job: Job, options: Options) -> tuple[str, ...]:
+    """Name the files that are there of those that a job writes; not one for each request."""
+    paths = job.logs if options.counting == "files" else holders.paths_of(job)
+    return tuple(
+        os.path.join(os.path.dirname(path), name) for path in paths for name in present(path)
+    )
 
 
 def _view(job: Job, table: tuple[proctable.Process, ...], own: int, grew: bool) -> ProcessView:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 from watch_inference.views.looks import Line, Looks
@@ -60,7 +61,8 @@ class Canvas:
         now = time.monotonic()
         asked = self.pace.waits_since
         until = None
-        if asked is not None:
+        # The leader of a session takes it along, as under `ssh -t`: nobody reads after it.
+        if asked is not None and os.getsid(0) != os.getpid():
             slow = asked + 1.5 * self.pace.last_s
             until = min(now + _ANSWER_AT_MOST_S, max(now + _ANSWER_S, slow))
         self._terminal.leave(farewell, until)

@@ -89,12 +89,9 @@ def _check(report: Report) -> Segment:
 def _lead(report: Report) -> str:
     """How many lines the files have more or fewer than the log says, for the current dataset."""
     for row in report.datasets:
-        if (
-            row.name == report.figures.dataset
-            and row.written is not None
-            and row.logged is not None
-        ):
-            lead = row.written - (row.resumed or 0) - row.logged
+        known = row.written is not None and row.accounted is not None
+        if row.name == report.figures.dataset and known:
+            lead = (row.written or 0) - (row.accounted or 0)
             if lead:
                 return f", {abs(lead):,} {'ahead of' if lead > 0 else 'behind'} the log"
     return ""
@@ -135,7 +132,9 @@ def _process(report: Report, looks: Looks) -> Parts:
 
 
 def _command(row: ProcessRow, width: int, looks: Looks) -> str:
-    return units.cut(units.masked(units.clean(row.command or "")), width, looks.ellipsis)
+    """Write a command so that its script is seen: of the program its name is enough."""
+    program, blank, rest = units.masked(units.clean(row.command or "")).partition(" ")
+    return units.cut(program.rpartition("/")[2] + blank + rest, width, looks.ellipsis)
 
 
 def _coarse(percent: float) -> str:
