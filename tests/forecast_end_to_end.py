@@ -21,6 +21,7 @@ from watch_inference import discover, watch
 from watch_inference.forecast import forecast
 from watch_inference.model import Options, ProcessReading, ProcessView, Sample
 from watch_inference.probes import Probes
+from watch_inference.probes.gpu import Gpus
 
 ALLOWED = 0.02
 LOOKS = 100  # of a watched job, at equal distances: the fewer, the coarser
@@ -61,8 +62,9 @@ def watched(simulate: Any, job: Any, now: float, root: str) -> Both:
 def read(simulate: Any, root: str, looks: Iterator[float]) -> tuple[float | None, ...]:
     """Read the files through probes and loop, clock and process handed in."""
     now = [next(looks)]  # writes the files that are looked for
-    options = Options(targets=(root,), cache=False)
-    probes = Probes(discover.find(options, root)[0], options)
+    options = Options(targets=(root,), cache=False, ask_server=False, ask_gpu=False)
+    gpus = Gpus(options, lambda: now[0])
+    probes = Probes(discover.find(options, root)[0], options, gpus)
     process = ProcessReading(1, "sleeping", started=simulate.T0)
 
     def take(at: float, wall: float) -> Sample:

@@ -45,6 +45,7 @@ def _dataset(dataset: dict[str, Any]) -> ObservedDataset:
         completion_tokens=mean,
         spread=dataset["out_len_cv2"],
         remembered_tokens=dataset.get("remembered_comp"),
+        remembered_rate=dataset.get("remembered_rate"),
         concurrency=dataset["concurrency"],
         max_tokens=dataset["max_tokens"],
         started=dataset["t_start"],

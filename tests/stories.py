@@ -32,7 +32,11 @@ class Story:
 
     def __init__(self, *, limits: Limits | None = None, **totals: int | None) -> None:
         self.at = 1000.0
-        datasets = tuple(Dataset(name, f"/synth/{name}") for name in totals)
+        folders = {name: f"/synth/{name}" for name in totals}
+        datasets = tuple(
+            Dataset(name, folder, outputs=(f"{folder}/tokenized_data.jsonl",))
+            for name, folder in folders.items()
+        )
         self.job = Job("synth", "/synth", "target", datasets, ("/synth/run.log",))
         self.outputs = {
             name: OutputReading(name, total, has_prompts=total is not None, files=0)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.stories import Story, progress
-from watch_inference.case import Limits
-from watch_inference.model import ProcessView, State
+from watch_inference.case import Case, Limits
+from watch_inference.diagnosis import RULES, judge
+from watch_inference.model import Forecast, ProcessView, State
+from watch_inference.verdict import Standing, Verdict
 
 HIDDEN = ProcessView(False, "files on nfs: the job may run on another node")
 
@@ -227,3 +229,108 @@ def test_a_file_time_in_the_future_gives_no_age_and_stalls_are_still_noticed() -
     report = story.look()
     assert (report.log.age_s, report.datasets[0].age_s) == (None, None)
     assert story.passes(400).state is State.STALLED
+
+
+def test_the_end_sentence_knows_the_stalls_and_the_report_their_times() -> None:
+    story = half_done()
+    story.passes(300)
+    story.works("B1", 500)
+    story.works("B2", 1000)
+    story.process("gone")
+    report = story.look()
+    assert report.state is State.FINISHED
+    assert report.reason.startswith("stalled once: ")
+    assert [(one.kind, one.dataset, (one.ended or 0) - one.began) for one in report.happened] == [
+        ("stall", "B1", 305.0)
+    ]
+
+
+def test_a_stall_that_lasts_has_no_end_yet() -> None:
+    report = half_done().passes(300)
+    assert [(one.kind, one.ended) for one in report.happened] == [("stall", None)]
+    assert report.quiet_s == 300
+
+
+def test_two_restarts_are_two_and_a_worker_that_relieves_its_launcher_is_none() -> None:
+    story = Story(B1=1000)
+    story.process(pid=40)
+    story.look()
+    del story.processes[40]
+    story.process(pid=41)
+    story.look()
+    for pid in (42, 43):
+        story.works("B1", 1000 // 100)
+        story.processes.clear()
+        story.process(pid=pid)
+        story.passes(4)
+    report = story.look()
+    assert [one.text for one in report.happened] == [
+        "process 42 in the place of 41",
+        "process 43 in the place of 42",
+    ]
+
+
+def test_a_cause_goes_before_the_states_own_words() -> None:
+    story = half_done()
+    story.process("disk-sleep")
+    report = story.passes(120)
+    assert report.state is State.STALLED
+    assert report.reason.startswith("process 41 has waited for its disk for ")
+    assert report.evidence[0].startswith("no work has moved for ")
+
+
+def test_a_fall_of_the_throughput_has_its_time_and_is_no_stall() -> None:
+    story = Story(B1=10000)
+    story.quick = True
+    story.process()
+    story.look()
+    story.works("B1", 400)
+    report = story.works("B1", 60, rate=0.25)
+    assert report.state is State.RUNNING
+    assert report.reason.startswith("throughput fell from 1.00 to 0.25 req/s 4 min ago (")
+
+
+def test_lines_that_the_log_counts_as_failed_are_not_lost() -> None:
+    story = Story(B1=100)
+    story.process()
+    story.look()
+    story.writes("B1", 90)
+    story.logs(progress(100, 100, 10))
+    story.process("gone")
+    report = story.look()
+    assert report.state is State.FINISHED
+    assert not any("lost" in said for said in (report.reason, *report.evidence))
+
+
+def test_a_rule_may_have_evidence_for_another_state() -> None:
+    def refused(case: Case, standing: Standing) -> Verdict | None:
+        return Verdict("server refuses for 2 min", "start it", cause=True, state=State.STALLED)
+
+    story = Story(B1=1000)
+    story.process()
+    story.look()
+    assert story.progress is not None
+    case = Case(story.sample(), story.progress, Forecast())
+    assert judge(case).state is State.STARTING
+    report = judge(case, (refused, *RULES))
+    assert (report.state, report.reason, report.advice) == (
+        State.STALLED,
+        "server refuses for 2 min",
+        "start it",
+    )
+
+
+def test_a_job_that_logged_all_and_wrote_nothing_has_failed() -> None:
+    story = Story(B1=100)
+    story.process()
+    story.look()
+    story.at += 50
+    story.logs("B1", progress(50, 100))
+    assert story.look().warnings == ("B1: results are not on disk yet, the log counts 50",)
+    story.at += 50
+    story.logs(progress(100, 100))
+    assert story.look().state is State.RUNNING
+    story.process("gone")
+    report = story.look()
+    assert report.state is State.FAILED
+    assert "100 lines are missing" in report.facts

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from watch_inference import discover, watch
+from watch_inference.checkpoint import Memory
 from watch_inference.forecast import forecast
 from watch_inference.model import (
     Forecast,
@@ -25,6 +26,8 @@ from watch_inference.model import (
     Sample,
 )
 from watch_inference.probes import Probes
+from watch_inference.probes.gpu import Gpus
+from watch_inference.scorekeeping import keep_scores
 
 BEGUN = 1_770_000_000.0
 PROMPT = b'{"prompt": "%s"}\n' % (b"x" * 1985)
@@ -111,12 +114,13 @@ def line(done: int, total: int, each: float, tokens: int) -> str:
     return f"{done}/{total} (0 err) {rate(each)} req/s avg_comp={tokens}tok ETA={hours:.1f}h\n"
 
 
-def reported(root: Path, times: list[float]) -> Report:
+def reported(root: Path, times: list[float], memory: Memory | None = None) -> Report:
     """Look at the files at each of the times through the loop, clock and process handed in."""
     now = times[0]
     Truth(now).write(root)
     options = Options(targets=(str(root),), cache=False, ask_server=False, ask_gpu=False)
-    probes = Probes(discover.find(options, str(root))[0], options)
+    gpus = Gpus(options, lambda: now)
+    probes = Probes(discover.find(options, str(root))[0], options, gpus, memory)
     process = ProcessReading(41, "sleeping", started=BEGUN)
 
     def take(at: float, wall: float) -> Sample:
@@ -154,3 +158,14 @@ def test_files_that_grow_are_forecast_as_the_job_told_directly(tmp_path: Path) -
     same(report, told)
     assert report.track[-1].endswith("earlier forecasts held the end now expected")
     assert [row.concurrency for row in report.datasets] == [8, 8, None]
+
+
+def test_a_later_visit_knows_what_an_earlier_one_forecast(tmp_path: Path) -> None:
+    memory = Memory({"HOME": str(tmp_path)})
+    first = reported(tmp_path / "job", [400.0], memory)
+    assert first.scores is not None
+    keep_scores(memory, str(first.root), first.name, first.scores)
+    later = reported(tmp_path / "job", [1820.0], Memory({"HOME": str(tmp_path)}))
+    assert first.track == ()
+    assert len(later.track) == 1
+    assert later.track[0].startswith("after 5 min said ")

@@ -15,6 +15,7 @@ from watch_inference.model import (
     DatasetRow,
     Figures,
     GpuReading,
+    Happening,
     LogRow,
     Report,
     Resources,
@@ -232,6 +233,18 @@ def test_the_dataset_page_tells_all_of_one_dataset() -> None:
         "",
         "",
     ]  # fmt: skip
+
+
+def test_the_dataset_page_tells_its_past_and_how_good_the_forecasts_have_been() -> None:
+    happened = (
+        Happening("stall", NOW - 7200, NOW - 6600, "B3_magicoder", "server silent"),
+        Happening("stall", NOW - 7200, None, "B1_glaive", "another's"),
+    )
+    made = report(happened=happened, track=("after 2 h said 31 h to 38 h: now 34 h",))
+    said = drawn(made, 80, 24, Page("dataset", chosen="B3_magicoder")).splitlines()
+    assert said[10].startswith("happened   ")
+    assert said[10].endswith(" stall for 10 min server silent")
+    assert said[11] == "forecast   after 2 h said 31 h to 38 h: now 34 h"
 
 
 def test_the_log_page_folds_noise_and_keeps_the_newest_at_the_end() -> None:

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from tests.incidents import INCIDENTS, INNOCENTS, Incident, Innocent
+from tests.incidents import (
+    INCIDENTS,
+    INNOCENTS,
+    Incident,
+    Innocent,
+    it_is_started_again_and_loads,
+    it_pauses_for_ninety_seconds_as_it_did_before,
+    the_monitor_itself_slept,
+)
+from tests.stories import Story
 from watch_inference.model import State
 
 ALARMS = (State.STALLED, State.FAILED)
@@ -26,8 +37,9 @@ def test_what_goes_wrong_is_named_in_time(incident: Incident) -> None:
     assert found[0].at - story.broke_at <= incident.within + 2 * story.tick_s
     last = story.history[-1]
     assert last.state is incident.state
-    # What every view shows: the reason, one more thing that is known, and what to do next.
-    assert last.facts
+    assert last.facts  # how old what we know is
+    if last.state in ALARMS:
+        assert last.advice
 
 
 @pytest.mark.parametrize("innocent", INNOCENTS, ids=lambda one: one.tell.__name__)
@@ -36,6 +48,19 @@ def test_what_only_looks_wrong_is_no_alarm(innocent: Innocent) -> None:
     alarms = [one for one in story.history if one.state in ALARMS]
     assert [(one.at, one.state.value, one.reason) for one in alarms[:1]] == []
     assert innocent.says in story.history[-1].reason
+
+
+@pytest.mark.parametrize(
+    "tell",
+    [
+        it_is_started_again_and_loads,
+        the_monitor_itself_slept,
+        it_pauses_for_ninety_seconds_as_it_did_before,
+    ],
+)
+def test_a_pause_is_no_slower_pace(tell: Callable[[], Story]) -> None:
+    said = [one.reason for one in tell().history]
+    assert [one for one in said if "throughput" in one] == []
 
 
 def test_the_suite_is_large_enough() -> None:

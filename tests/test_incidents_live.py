@@ -17,6 +17,7 @@ from watch_inference import discover, watch
 from watch_inference.case import Limits
 from watch_inference.model import Options, Progress, Report, State
 from watch_inference.probes import Probes
+from watch_inference.probes.gpu import Gpus
 
 PROMPTS, ROW = 200, b'{"id": 1, "output_ids": [7, 8, 9]}\n'
 PATIENCE_S = 20.0
@@ -43,9 +44,11 @@ class Watched:
     def look(self) -> Report:
         """Look once, with the clocks of this machine."""
         if self.probes is None:
-            options = Options()
-            job = discover.find(options._replace(targets=(str(self.stage.root),)), "/")[0]
-            self.probes = Probes(job, options)
+            options = Options(
+                targets=(str(self.stage.root),), ask_server=False, ask_gpu=False, cache=False
+            )
+            job = discover.find(options, "/")[0]
+            self.probes = Probes(job, options, Gpus(options, time.monotonic))
         sample = self.probes.take(time.monotonic(), time.time())
         self.memory, report = watch.look(self.memory, sample, self.setting)
         return report

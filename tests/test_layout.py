@@ -159,6 +159,15 @@ def test_a_settled_root_is_read_again_when_any_folder_of_it_changes(tmp_path: Pa
     assert len(layout.all_of(str(tmp_path), PLAIN)[0].outputs) == 2
 
 
+def test_a_settled_root_is_read_again_when_a_folder_of_its_results_changes(tmp_path: Path) -> None:
+    make(tmp_path, "results/B1/tokenized_data.jsonl", "results/B2/notes.txt")
+    for folder in (tmp_path, *tmp_path.rglob("*")):
+        os.utime(folder, (1000, 1000))
+    assert [one.name for one in layout.all_of(str(tmp_path), PLAIN)] == ["B1"]
+    make(tmp_path, "results/B2/tokenized_data.jsonl")
+    assert [one.name for one in layout.all_of(str(tmp_path), PLAIN)] == ["B1", "B2"]
+
+
 def test_a_new_folder_is_seen_at_once_however_old_the_listing(tmp_path: Path) -> None:
     make(tmp_path, "B1/prompts.jsonl")
     os.utime(tmp_path, (1000, 1000))

@@ -12,6 +12,8 @@ from tests.stage import PROMPT, Stage, stand_in
 from tests.worlds import FakeJob
 from watch_inference import discover
 from watch_inference.model import Job, Options
+from watch_inference.probes import Probes
+from watch_inference.probes.gpu import Gpus
 from watch_inference.probes.process import Processes
 
 LINE = b"%d/%d (0 err) 0.7 req/s avg_comp=788tok ETA=4.0h\n"
@@ -180,6 +182,21 @@ def test_the_next_dataset_is_taken_up_and_the_last_one_stays(stage: Stage) -> No
     assert discover.refresh(job, Options()).datasets == job.datasets
 
 
+def test_a_dataset_that_begins_is_taken_up_at_the_very_next_look(stage: Stage) -> None:
+    first, second = (stage.root / "results" / name / "answers.jsonl" for name in ("qa", "math"))
+    questions(stage, "qa", "math")
+    for folder in (stage.root, *stage.root.rglob("*")):
+        os.utime(folder, (1000, 1000))
+    with FakeJob(stage.log, [first]) as fake:
+        fake.say(heading("qa", 1, 9) + LINE % (9, 9))
+        options = Options(ask_server=False, ask_gpu=False)
+        probes = Probes(one(fake.pid), options, Gpus(options, lambda: 1.0))
+        assert [one.name for one in probes.take(1.0, 0.0).datasets] == ["qa"]
+        fake.write(second, PROMPT)
+        assert [one.name for one in probes.take(2.0, 1.0).datasets] == ["math", "qa"]
+        probes.close()
+
+
 def test_a_file_of_the_same_name_elsewhere_is_taken_up(stage: Stage) -> None:
     questions(stage, "qa")
     far = stage.root / "more" / "deep" / "law" / "answers.jsonl"
@@ -230,6 +247,26 @@ def test_an_output_beside_its_log_is_named_after_itself_and_so_is_the_next(stage
     with FakeJob(stage.log, [stage.root / "math.jsonl"]):
         job = later(job, Processes(Options()), 1.0)
     assert shape(job) == {"math": ["math.jsonl"], "qa": ["qa.jsonl"]}
+
+
+def test_outputs_that_are_closed_are_found_in_folders_that_the_log_names(stage: Stage) -> None:
+    questions(stage, "qa", "math")
+    stage.log.write_bytes(heading("qa", 1, 9) + LINE % (9, 9) + heading("math", 2, 5))
+    (stage.root / "results" / "qa" / "answers.jsonl").write_bytes(PROMPT * 9)
+    assert shape(one(stage.root)) == {"qa": ["results/qa/answers.jsonl"]}
+    job = one(stage.log)
+    assert (job.root, shape(job)) == (str(stage.root), {"qa": ["results/qa/answers.jsonl"]})
+    (stage.root / "results" / "math" / "answers.jsonl").write_bytes(PROMPT)
+    assert list(shape(discover.refresh(job, Options()))) == ["math", "qa"]
+
+
+def test_old_files_in_a_folder_that_the_log_names_are_no_outputs(stage: Stage) -> None:
+    (stage.root / "qa").mkdir()
+    old = stage.root / "qa" / "samples.jsonl"
+    old.write_bytes(PROMPT * 9)
+    os.utime(old, (1000, 1000))
+    stage.log.write_bytes(heading("qa", 1, 9) + LINE % (9, 9))
+    assert shape(one(stage.root)) == {}
 
 
 def test_what_is_no_result_teaches_nothing(stage: Stage) -> None:

@@ -73,6 +73,7 @@ def test_what_the_log_says_is_passed_on() -> None:
     line = LogLine(50, 100, 1, 0.7, 788.0, 3600.0, None)
     entry = LoggedDataset("B1", 50, 100, 50, max_tokens=4096, lines=(line,))
     one = DatasetProgress("B1", log=entry, concurrency=150, completion_tokens=788.0)
-    dataset = told(one)
+    dataset = told(one._replace(remembered_tokens=800.0, remembered_rate=0.7))
+    assert (dataset.remembered_tokens, dataset.remembered_rate) == (800.0, 0.7)
     assert (dataset.concurrency, dataset.max_tokens, dataset.lines) == (150, 4096, (line,))
     assert dataset.completion_tokens == 788.0

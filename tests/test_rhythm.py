@@ -87,6 +87,15 @@ def test_time_in_which_the_monitor_slept_is_not_learnt() -> None:
     assert limit(story) == 60
 
 
+def test_a_gap_of_the_monitors_own_in_which_work_moved_is_no_pause() -> None:
+    story = at_work()
+    story.at += 120
+    story.writes("B1", 240)
+    story.look()
+    assert story.progress is not None
+    assert story.progress.rhythm.pauses == ()
+
+
 def test_the_limit_of_the_last_answers_does_not_grow_while_they_are_waited_for() -> None:
     story = at_work(0, B1=1000, B2=1000)
     story.works("B1", 990)

@@ -49,13 +49,15 @@ class Watcher:
         """Wait in real time for what is in flight."""
         return settled(self.servers, self.read)[0]
 
-    def passes(self, seconds: float, server: FakeServer | None = None) -> ServerReading:
+    def passes(
+        self, seconds: float, server: FakeServer | None = None, tick_s: float = 2.0
+    ) -> ServerReading:
         """Let so many seconds pass, looking every two."""
         reading = self.look()
-        for _ in range(round(seconds / 2)):
+        for _ in range(round(seconds / tick_s)):
             if server is not None:
-                server.at += 2
-            reading = self.look(2)
+                server.at += tick_s
+            reading = self.look(tick_s)
         return reading
 
 
@@ -144,7 +146,8 @@ def test_a_question_that_hangs_beyond_its_deadline_counts_as_failures() -> None:
         watcher.clock.wait(2)
         assert watcher.read()[0].error == "no answer for 5 s"
         watcher.clock.wait(10)
-        assert watcher.read()[0].healthy is False
+        reading = watcher.read()[0]
+        assert (reading.healthy, reading.silent_s) == (False, 16.0)
         assert len(server.requests) == 1
 
 
@@ -254,22 +257,22 @@ def test_requests_that_run_without_a_token_for_a_minute_are_no_health() -> None:
 def test_counters_that_move_only_when_a_request_ends_may_stand_for_long() -> None:
     story = lambda at: sglang(running=8, finished=5000)  # noqa: E731
     with FakeServer(story=story) as server:
-        assert Watcher(server.url).passes(1400, server).healthy is True
+        assert Watcher(server.url).passes(1400, server, tick_s=20).healthy is True
 
 
 def test_realtime_counters_overrule_those_of_finished_requests() -> None:
     with FakeServer(story=lambda at: sglang(realtime=300 * at)) as server:
         watcher = Watcher(server.url)
-        reading = watcher.passes(1440, server)
+        reading = watcher.passes(1440, server, tick_s=20)
         assert (reading.healthy, reading.tokens_per_s) == (True, 300)
         assert watcher.passes(80).healthy is False
 
 
 def test_a_gauge_that_sticks_is_not_believed() -> None:
     with FakeServer(story=lambda at: sglang(running=0, speed=2143.7)) as server:
-        assert Watcher(server.url).passes(200, server).tokens_per_s == 0.0
+        assert Watcher(server.url).passes(200, server, tick_s=10).tokens_per_s == 0.0
     with FakeServer(story=lambda at: sglang(running=5, speed=2143.7)) as server:
-        assert Watcher(server.url).passes(200, server).tokens_per_s is None
+        assert Watcher(server.url).passes(200, server, tick_s=10).tokens_per_s is None
 
 
 def test_decode_lines_in_the_log_stand_in_for_metrics() -> None:

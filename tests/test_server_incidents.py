@@ -12,8 +12,8 @@ import pytest
 
 from tests.fake_server import FakeServer, refused_port, settled, sglang, vllm
 from tests.stories import Story, progress
-from watch_inference import diagnosis, rules_machine, rules_server
 from watch_inference.case import Case
+from watch_inference.diagnosis import judge
 from watch_inference.model import (
     Device,
     Forecast,
@@ -29,14 +29,9 @@ from watch_inference.model import (
 from watch_inference.probes.background import Timing
 from watch_inference.probes.server import Servers
 from watch_inference.rows import figures
-from watch_inference.standing import standing
-from watch_inference.verdict import Rule, Standing
 
 GIB = 1 << 30
 PID = (1 << 22) + 1  # no process has it
-RULES: tuple[Rule, ...] = tuple(
-    dict.fromkeys((*rules_machine.RULES, *rules_server.RULES, *diagnosis.RULES))
-)
 LINE = (
     "INFO 02-24 10:{:02d}:{:02d} [loggers.py:259] Engine 000: Avg prompt throughput: {} tokens/s, "
     "Avg generation throughput: {} tokens/s, Running: {} reqs, Waiting: 0 reqs, "
@@ -97,23 +92,12 @@ class World(Story):
         )
 
     def _judge(self, sample: Sample) -> None:
-        """Judge as diagnosis does, with these rules in its table."""
+        """Judge with a remaining time that the story gives."""
         assert self.progress is not None
         told = Forecast(remaining_s=self.remaining_s)
         case = Case(sample, self.progress, told, self.setting.limits)
-        case = case._replace(figures=figures(case))
-        stands = standing(case)
-        verdicts = [verdict for rule in RULES if (verdict := rule(case, stands)) is not None]
-        for one in verdicts:
-            if one.state not in (None, stands.state):
-                stands = Standing(one.state or stands.state)
-                break
-        strong = [one.reason for one in verdicts if one.cause]
-        strong += [stands.reason] if stands.reason else []
-        strong += [one.reason for one in verdicts if not one.cause and not one.aside]
-        aside = [one.reason for one in verdicts if one.aside]
-        evidence = (*strong[1:], *aside)
-        self.said.append(Said(self.at, stands.state, strong[0] if strong else "", evidence))
+        report = judge(case._replace(figures=figures(case)))
+        self.said.append(Said(self.at, report.state, report.reason, report.evidence))
 
     def at_work(self, requests: int = 100) -> World:
         """Let the job do some of its first dataset."""
@@ -512,11 +496,16 @@ def a_gauge_sticks_after_the_work(server: FakeServer) -> World:
 
 
 def gauges_stick_while_the_job_prepares_its_next_dataset(server: FakeServer) -> World:
-    server.story = lambda at: sglang(running=12, realtime=300 * min(at, 1100))
+    server.story = lambda at: sglang(running=12, realtime=300 * (min(at, 1100) + max(0, at - 1150)))
     world = World(server).at_work()
     world.passes(50)
     world.works("B1", 100)
     return world
+
+
+def a_counter_stands_while_lines_are_written(server: FakeServer) -> World:
+    server.story = lambda at: vllm(running=12, tokens=5)
+    return World(server).at_work(200)
 
 
 def a_probe_fails_twice(server: FakeServer) -> World:
@@ -534,7 +523,7 @@ def answers_are_slow(server: FakeServer) -> World:
 
 
 def the_server_is_started_anew_and_the_job_goes_on(server: FakeServer) -> World:
-    server.story = lambda at: vllm(tokens=800 * at if at < 1110 else at)
+    server.story = lambda at: vllm(tokens=800 * (at if at < 1110 else at - 1105))
     world = World(server).at_work()
     world.works("B1", 100)
     return world
@@ -575,6 +564,15 @@ def only_prompt_tokens_move(server: FakeServer) -> World:
     world = World(server).at_work(20)
     world.passes(300)
     return world
+
+
+def the_last_requests_of_a_dataset_run_alone(server: FakeServer) -> World:
+    server.story = lambda at: (
+        vllm(running=48, tokens=900 * at)
+        if at < 1100
+        else vllm(running=2, tokens=900 * 1100 + 38 * (at - 1100))
+    )
+    return World(server).at_work(250)
 
 
 def one_engine_of_two_is_idle(server: FakeServer) -> World:
@@ -656,6 +654,7 @@ INNOCENTS = (
     Innocent(metrics_lead_elsewhere),
     Innocent(a_gauge_sticks_after_the_work),
     Innocent(gauges_stick_while_the_job_prepares_its_next_dataset),
+    Innocent(a_counter_stands_while_lines_are_written),
     Innocent(a_probe_fails_twice),
     Innocent(answers_are_slow),
     Innocent(the_server_is_started_anew_and_the_job_goes_on),
@@ -664,6 +663,7 @@ INNOCENTS = (
     Innocent(the_server_is_idle_between_two_datasets),
     Innocent(a_very_slow_server_gives_three_tokens_in_ten_seconds, says="generates for it"),
     Innocent(only_prompt_tokens_move, says="the server generates for it"),
+    Innocent(the_last_requests_of_a_dataset_run_alone),
     Innocent(one_engine_of_two_is_idle, says="the server generates for it: 80.0 tok/s"),
     Innocent(a_server_of_another_make_is_named_and_dead),
     Innocent(others_use_the_server_too),
@@ -683,6 +683,7 @@ def test_what_only_looks_wrong_is_no_alarm(innocent: Innocent, server: FakeServe
     last = world.said[-1]
     assert last.state is innocent.state
     assert innocent.says in last.reason
+    assert innocent.says or not last.reason
     assert server.methods <= {"GET"}
     assert server.peak <= 1
     assert set(server.requests) <= {"/metrics", "/v1/models"}

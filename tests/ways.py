@@ -408,6 +408,40 @@ def an_output_and_a_log_without_datasets(stage: Stage) -> Truth:
     return stage.truth(written=7)._replace(datasets=("answers",))
 
 
+@way()
+def outputs_of_another_name_and_no_prompts(stage: Stage) -> Truth:
+    _results(stage, "qa", "math", "law")
+    words = ("--datasets", "qa,math", "--name", "answers.jsonl")
+    stage.run(stage.job(*words, root="results"), stage.log, cwd=stage.root)
+    return stage.truth()._replace(datasets=("math", "qa"))
+
+
+@way("nohup")
+def its_own_script_in_its_own_folder(stage: Stage) -> Truth:
+    _results(stage, "qa", "math", "law")
+    (stage.root / "job.py").write_text(Path(stage.job()[3]).read_text())
+    words = "results --datasets qa --name answers.jsonl"
+    line = f"python3 job.py {words} --stop {stage.stop}"
+    stage.shell(f"nohup {line} > run.log 2>&1 &", cwd=stage.root)
+    return stage.truth(1, 7, stage.root / "run.log")._replace(datasets=("qa",))
+
+
+@way(outputs=("part-*.jsonl",), prompts=("questions.txt",), totals=(("out", 5000),))
+def prompts_in_the_root_and_parts_below(stage: Stage) -> Truth:
+    stage.logs.rmdir()
+    (stage.root / "questions.txt").write_bytes(PROMPT * 50)
+    stage.log = stage.root / "run.log"
+    stage.run(stage.job("--datasets", "out", "--name", "part-0001.jsonl"), stage.log)
+    return stage.truth(1, 7)._replace(datasets=("out",))
+
+
+def _results(stage: Stage, *names: str) -> None:
+    for name in names:
+        folder = stage.root / "results" / name
+        folder.mkdir(parents=True)
+        (folder / "questions.jsonl").write_bytes(PROMPT * 50)
+
+
 # ------------------------------------------------------------------------------ shards and ranks
 
 

@@ -1,4 +1,4 @@
-"""A job and the names that were looked for in; totals that fit nothing, and what may be meant, out.
+"""A job and what was asked for in; what else may be meant by it, and what fits nothing, out.
 
 Reads folders a few levels down, and the ends of logs.
 """
@@ -18,6 +18,7 @@ _DEEP = 3
 _MOST_FOLDERS = 200
 _MOST_TOLD = 3
 _TOTAL = "--total "
+_TOGETHER_S = 600.0  # a log and the output that it tells of are last written within so long
 
 
 def with_totals(job: Job, options: Options) -> Job:
@@ -62,6 +63,44 @@ def _unused(job: Job, found: tuple[Dataset, ...], options: Options) -> list[str]
     return told
 
 
+def as_the_log_says(job: Job, options: Options) -> Job:
+    """Take for outputs the files in folders that the log names datasets after.
+
+    So is found what a job closes after each line, and what one that has ended left behind.
+    """
+    asked = options.outputs != Options().outputs
+    if asked or layout.has_files(job.datasets) or not job.logs or job.logs == ("-",):
+        return job
+    if layout.is_shared(job.root):
+        return job
+    paths = [path for path in _data_below(job.root) if _is_possible(path, options)]
+    wanted = tuple(dict.fromkeys(_folder_of(path) for path in paths))
+    said = {name for log in job.logs for name in logfiles.names_in(log, wanted)} if wanted else ()
+    named = [path for path in paths if _folder_of(path) in said]
+    newest = max(named, key=logfiles.modified, default="")
+    logged = max(map(logfiles.modified, job.logs))
+    if not newest or abs(logged - logfiles.modified(newest)) > _TOGETHER_S:
+        return job
+    name = learning.shards(*os.path.split(newest))
+    places = {os.path.dirname(one) for one in named if folders.fits(os.path.basename(one), name)}
+    found = {os.path.basename(one): one for one in sorted(places, reverse=True)}
+    datasets = tuple(
+        Dataset(clean(called), found[called], (), (os.path.join(found[called], name),))
+        for called in sorted(found, key=folders.natural)
+    )
+    why = f"outputs {name}: in folders that the log names"
+    return job._replace(datasets=datasets, learned=(name,), why=(*job.why, why))
+
+
+def _folder_of(path: str) -> str:
+    return os.path.basename(os.path.dirname(path))
+
+
+def _is_possible(path: str, options: Options) -> bool:
+    name = os.path.basename(path).lower()
+    return not name.startswith(_INPUTS) and learning.may_be_output(path, options)
+
+
 def missing(job: Job, options: Options) -> tuple[str, ...]:
     """Warn where names were given and no file has them."""
     asked = options.outputs != Options().outputs or options.prompts != Options().prompts
@@ -91,10 +130,10 @@ def _meant(folder: str, options: Options) -> str:
 def candidates(folder: str, options: Options) -> list[str]:
     """Name the newest files below a folder that may be outputs, each with what to type for it."""
     newest: dict[str, tuple[float, str]] = {}
+    usual = options._replace(outputs=Options().outputs)
     for path in _data_below(folder):
         name = learning.shards(*os.path.split(path))
-        usual = options._replace(outputs=Options().outputs)
-        if not name.lower().startswith(_INPUTS) and learning.may_be_output(path, usual):
+        if _is_possible(path, usual):
             newest[name] = max(newest.get(name, (0.0, "")), (logfiles.modified(path), path))
     ordered = sorted(newest.items(), key=lambda item: item[1], reverse=True)
     return [

@@ -13,7 +13,7 @@ from watch_inference import advice, folders, holders, layout, learning, logfiles
 from watch_inference.holders import Holder
 from watch_inference.model import Job, Options
 from watch_inference.mounts import real, starved
-from watch_inference.openfiles import logs_of
+from watch_inference.openfiles import logs_of, named_paths
 from watch_inference.proctable import Process
 from watch_inference.units import clean
 
@@ -34,6 +34,8 @@ class Search(NamedTuple):
     own: int
     table: tuple[Process, ...]
     roots: dict[str, str | None]  # what `root_of` has found in this search
+    named: dict[int, list[str]]  # what `named_by` has
+    told: dict[str, str | None]  # the roots that paths in command lines mean
 
     def path(self, name: str) -> str:
         """Make a path that a person typed absolute."""
@@ -44,6 +46,12 @@ class Search(NamedTuple):
         if folder not in self.roots:
             self.roots[folder] = layout.root_of(folder, self.options)
         return self.roots[folder]
+
+    def named_by(self, process: Process) -> list[str]:
+        """Name the paths in a command line: looked for once, however often it is asked."""
+        if process.pid not in self.named:
+            self.named[process.pid] = named_paths(process)
+        return self.named[process.pid]
 
 
 def assemble(
@@ -75,7 +83,7 @@ def assemble(
         draft = draft._replace(why=(*draft.why, *(f"log {path}: --log" for path in named)))
     else:
         draft = _with_logs(draft, chosen, holders.written_by(search.table, search.own))
-    draft = advice.with_totals(draft, options)
+    draft = advice.with_totals(advice.as_the_log_says(draft, options), options)
     found_pids = tuple(one.process.pid for one in chosen)
     return draft._replace(
         pids=found_pids or pids,
@@ -229,7 +237,7 @@ def _refreshed(job: Job, options: Options, living: tuple[Holder, ...]) -> Job:
         logs=job.logs if options.logs else _fresh_logs(job, options, living),
         pids=tuple(one.process.pid for one in living) or job.pids,
     )
-    return advice.with_totals(now, options)
+    return advice.with_totals(advice.as_the_log_says(now, options), options)
 
 
 def _fresh_logs(job: Job, options: Options, living: Sequence[Holder]) -> tuple[str, ...]:

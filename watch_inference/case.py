@@ -58,10 +58,18 @@ class Case(NamedTuple):
     @property
     def complete(self) -> bool:
         """Tell whether every line is there, errors accounted for, missing ones forgiven."""
-        left = [one.unfinished for one in self.in_job]
-        if not left or any(one is None for one in left):
+        if not self.in_job or any(one.unfinished is None for one in self.in_job):
             return False
-        return sum(one or 0 for one in left) <= self.limits.allow_missing
+        return sum(self.missing(one) for one in self.in_job) <= self.limits.allow_missing
+
+    def missing(self, one: DatasetProgress) -> int:
+        """Count the lines that a dataset lacks.
+
+        What its log alone counts may still be on its way to the disk; when nobody is left to bring
+        it, an empty file has no lines, whatever the log says.
+        """
+        lost = one.done_from == "logged" and one.written == 0 and not self.alive
+        return (one.total or 0) if lost else (one.unfinished or 0)
 
     @property
     def begun(self) -> bool:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from watch_inference import __version__, config, discover, forms
+from watch_inference import __version__, config, discover, forms, watch
 from watch_inference.checkpoint import Memory, Visit, keep_visit, recall_visit
 from watch_inference.config import Misuse
 from watch_inference.forms import Plan
@@ -125,7 +125,9 @@ def _explain(probes: Sequence[Probes], out: Out) -> int:
     """Say what was found, and by which rule."""
     for probe in probes:
         seen = probe.take(time.monotonic(), time.time())
+        _, report = watch.look(None, seen, watch.Setting())
         lines = discover.explain(seen.job, seen.logs, seen.processes, seen.view)
+        lines += tuple(f"  forecast: {one}" for one in report.track)
         out.write("".join(f"{clean(line)}\n" for line in lines))
     return 0
 

@@ -7,11 +7,14 @@ the log's rounded figures: `150 done at 0.7 req/s` means 200 to 231 s, and `ETA=
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
 from watch_inference.model import LogLine, ObservedDataset, Point
 
+MANY = 2000  # looks; older ones say nothing of the running dataset
 MOST = 1e12  # no count, size or time beyond this is believed
 STEPS_RUNNING, STEPS_DONE = 50, 20  # so closely is a dataset's course looked at
 ROUNDING = 0.1  # two figures of a log contradict each other only by more than this
@@ -44,7 +47,18 @@ class Setting(NamedTuple):
     process_started: float | None = None
     earliest: float | None = None  # before this it cannot have begun
     wait: float = 0.0  # and it begins about so much later
-    looks: tuple[Point, ...] = ()  # the dataset's requests, as we saw them come
+    points: tuple[Point, ...] = ()  # the job's requests, as we saw them come
+    others: float = 0.0  # so many of them were of other datasets
+
+    @property
+    def looks(self) -> list[tuple[float, float]]:
+        """The dataset's own requests, as we saw them come: when, and how many."""
+        known = ((number(p.at, high=self.now), number(p.done, 0.0)) for p in self.points[-MANY:])
+        return [
+            (at, done - self.others)
+            for at, done in known
+            if at is not None and done is not None and done >= self.others
+        ]
 
 
 def number(value: float | None, low: float = -MOST, high: float = MOST) -> float | None:
@@ -72,7 +86,8 @@ def span(dataset: ObservedDataset, finished: float, setting: Setting) -> Span | 
     first = bisect_left(dataset.lines, True, key=lambda line: line.at is not None)
     untimed, timed = dataset.lines[:first], dataset.lines[first:]
     before = _before(dataset)
-    seen = [mark for mark in (_seen(line, before, end) for line in _few(dataset, timed)) if mark]
+    steps = STEPS_DONE if dataset.status == "done" else STEPS_RUNNING
+    seen = _course(timed, steps, before, end)
     if len(seen) < 8:
         seen = _moves(setting)
     started, blur = number(dataset.started, high=end), 0.0
@@ -85,7 +100,7 @@ def span(dataset: ObservedDataset, finished: float, setting: Setting) -> Span | 
     seconds = max(end - started, 1e-3)
     marks = [Mark(m.done, m.seconds - started, m.error, m.tokens) for m in seen]
     if not seen:
-        marks = [mark for mark in (_told(line, before) for line in _few(dataset, untimed)) if mark]
+        marks = [mark for mark in (_told(line, before) for line in _few(untimed, steps)) if mark]
     tokens = number(dataset.lines[-1].completion_tokens, 0.0) if dataset.lines else None
     marks.append(Mark(finished, seconds, 0.0, tokens))
     return Span(seconds, finished, end, True, blur, tuple(marks))
@@ -97,8 +112,7 @@ def _before(dataset: ObservedDataset) -> float:
     return (number(dataset.resumed, 0.0) or 0.0) if whole else 0.0
 
 
-def _few(dataset: ObservedDataset, lines: tuple[LogLine, ...]) -> list[LogLine]:
-    steps = STEPS_DONE if dataset.status == "done" else STEPS_RUNNING
+def _few(lines: tuple[LogLine, ...], steps: int) -> list[LogLine]:
     places = range(0, len(lines), -(-len(lines) // steps) or 1)
     return [lines[i] for i in dict.fromkeys(_settled(lines, i) for i in places)]
 
@@ -114,6 +128,12 @@ def _settled(lines: tuple[LogLine, ...], i: int) -> int:
 # ----------------------------------------------------------------------- seen with our own eyes
 
 
+@lru_cache(64)  # of what is done the same is asked at every look
+def _course(lines: tuple[LogLine, ...], steps: int, before: float, end: float) -> tuple[Mark, ...]:
+    marks = (_seen(line, before, end) for line in _few(lines, steps))
+    return tuple(mark for mark in marks if mark is not None)
+
+
 def _seen(line: LogLine, before: float, end: float) -> Mark | None:
     """Keep when a line came; the seconds of these marks are times of the clock."""
     at, done = number(line.at, high=end), (number(line.done) or 0.0) - before
@@ -122,14 +142,13 @@ def _seen(line: LogLine, before: float, end: float) -> Mark | None:
     return Mark(done, at, 0.0, number(line.completion_tokens, 0.0))
 
 
-def _moves(setting: Setting) -> list[Mark]:
-    moves = [new for old, new in pairwise(setting.looks) if new.done > old.done]
+def _moves(setting: Setting) -> tuple[Mark, ...]:
+    moves = [new for old, new in pairwise(setting.looks) if new[1] > old[1]]
     few = moves[:: -(-len(moves) // STEPS_RUNNING) or 1]
-    marks = [(number(look.done, 0.0), number(look.at, high=setting.now)) for look in few]
-    return [Mark(done, at) for done, at in marks if done and at is not None]
+    return tuple(Mark(done, at) for at, done in few if done)
 
 
-def _watched_only(seen: list[Mark], finished: float, end: float) -> Span | None:
+def _watched_only(seen: Sequence[Mark], finished: float, end: float) -> Span | None:
     """Measure from the first thing that we saw ourselves: what was there before has no time."""
     if not seen or finished <= seen[0].done or end <= seen[0].seconds:
         return None
@@ -156,11 +175,11 @@ def _bounds(
         told = _told(line, before)
         if told is None:
             continue
-        at, share, looks = number(line.at, high=end), 1.0, setting.looks
+        at, share = number(line.at, high=end), 1.0
         if at is None:  # it was old when we came: the files were ahead of it by then
-            first = number(looks[0].done) if looks else None
-            at = number(looks[0].at, high=end) if first and first >= told.done else end
-            share = (first or finished) / told.done if at != end else finished / told.done
+            first_at, first = next(iter(setting.looks), (end, 0.0))
+            at = min(first_at, end) if first >= told.done else end
+            share = (first if at != end else finished) / told.done
         more = end - (end if at is None else at)
         low = max(low, (told.seconds - told.error) * share + more)
         high = min(high, (told.seconds + told.error) * share + more)
@@ -188,6 +207,7 @@ def _elapsed(
     return max(seconds, 1e-3), abs(high - low) / 4
 
 
+@lru_cache(2048)  # the same lines are asked at every look
 def _told(line: LogLine, before: float) -> Mark | None:
     """Say how many seconds the dataset had run at this line, by its rounded figures."""
     done, low, high = (number(line.done) or 0.0) - before, 0.0, MOST

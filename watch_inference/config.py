@@ -9,7 +9,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple, NoReturn
 
@@ -72,8 +72,14 @@ def parser() -> argparse.ArgumentParser:
         add_help=False,
         argument_default=None,
     )
-    add = make.add_argument
-    add("targets", nargs="*", metavar="TARGET", help="root folder, log file or pid")
+    make.add_argument("targets", nargs="*", metavar="TARGET", help="root folder, log file or pid")
+    _forms(make.add_argument_group("what is shown").add_argument)
+    _sources(make.add_argument_group("what is looked at").add_argument)
+    _settings(make.add_argument_group("how it is judged and drawn").add_argument)
+    return make
+
+
+def _forms(add: Callable[..., object]) -> None:
     add("-n", "--interval", type=_interval, metavar="SECONDS",
         help="time between refreshes, 0.1 to 3600; default 60 in streams")  # fmt: skip
     add("--once", action="store_true", default=None, help="one observation, then exit")
@@ -83,6 +89,9 @@ def parser() -> argparse.ArgumentParser:
         help="silent until the job has ended, then one sentence and the exit status")  # fmt: skip
     add("--explain", action="store_true", default=None,
         help="what was found and by which rule, then exit")  # fmt: skip
+
+
+def _sources(add: Callable[..., object]) -> None:
     add("--log", action="append", metavar="PATH", help="the log (repeats; may be a glob)")
     add("--outputs", action="append", metavar="NAME",
         help="output name or glob in a dataset folder; default tokenized_data.jsonl")  # fmt: skip
@@ -93,11 +102,16 @@ def parser() -> argparse.ArgumentParser:
     add("--total", action="append", type=_total, metavar="[DATASET=]N",
         help="how many requests there are to do")  # fmt: skip
     add("--pid", action="append", type=_pid, metavar="PID", help="a process of the job (repeats)")
-    add("--match", metavar="REGEX", help="the job's processes: by their command line")
+    add(
+        "--match", type=_pattern, metavar="REGEX", help="the job's processes: by their command line"
+    )
     add("--server", action="append", type=_server, metavar="URL",
         help="an inference server of the job (repeats); default: found")  # fmt: skip
     add("--no-server", action="store_true", default=None, help="ask no server")
     add("--no-gpu", action="store_true", default=None, help="ask for no GPU")
+
+
+def _settings(add: Callable[..., object]) -> None:
     add("--stall-after", type=_duration, metavar="DURATION",
         help="90s, 5m, 1h; default: from the job's own rhythm")  # fmt: skip
     add("--allow-missing", type=_natural, metavar="N",
@@ -110,7 +124,6 @@ def parser() -> argparse.ArgumentParser:
     add("--demo", action="store_true", help="start a small simulated job, and watch it")
     add("-V", "--version", action="store_true", help="print the version, and exit")
     add("-h", "--help", action="store_true", help="print this, and exit")
-    return make
 
 
 def words(argv: Sequence[str]) -> Words:
@@ -228,6 +241,16 @@ def _total(text: str) -> tuple[str | None, int]:
     if equals and not name:
         raise argparse.ArgumentTypeError(f"{text!r}: no dataset before the =: DATASET=N or N")
     return (name or None, _natural(number))
+
+
+def _pattern(text: str) -> str:
+    try:
+        empty = re.search(text, "") is not None
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from error
+    if empty:
+        raise argparse.ArgumentTypeError(f"{text!r} fits every command line: name some of it")
+    return text
 
 
 def _server(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -41,6 +42,7 @@ class Step(NamedTuple):
     seconds: float
 
 
+@lru_cache(64)  # what is done does not change any more
 def change(part: Part) -> Change | None:
     """Find the one clear step in a dataset's speed."""
     steps = _steps(part)

@@ -36,7 +36,9 @@ def fold(before: DatasetProgress | None, output: OutputReading, scene: Scene) ->
     )
     silent = _silence(sample, None if entry is None else entry.updated_at)
     ago = _ago(output, sample)
-    moment = Moment(sample.at, silent, ago, old, bool(sample.datasets), scene.counting)
+    files = sample.job.datasets
+    expected = bool(sample.datasets) and (not files or any(one.outputs for one in files))
+    moment = Moment(sample.at, silent, ago, old, expected, scene.counting)
     books = account(entry, output, before, moment)
     last = before.written if before is not None else None
     grown = (output.written or 0) - last if last is not None else 0
@@ -62,6 +64,7 @@ def fold(before: DatasetProgress | None, output: OutputReading, scene: Scene) ->
         prompts_bytes=output.prompts_bytes,
         prompt_bytes_deciles=output.prompt_bytes_deciles,
         remembered_tokens=output.remembered_tokens,
+        remembered_rate=output.remembered_rate,
         log=entry,
         **same,
     )

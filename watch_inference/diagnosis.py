@@ -36,12 +36,12 @@ RULES: tuple[Rule, ...] = (
     rules_log.lost,
     rules_log.nothing_written,
     rules_log.behind,
-    rules_log.not_on_disk,
     rules_log.surplus,
     rules_log.ahead,
     rules_log.log_trouble,
     rules_pace.errors_rise,
     rules_pace.odd_answers,
+    rules_log.not_on_disk,
     # What is slow, or only looks wrong.
     rules_pace.fell,
     rules_pace.last_answers,
@@ -52,14 +52,18 @@ RULES: tuple[Rule, ...] = (
     rules_pace.own_eta,
 )
 # Each of these says what the one after it would say again, more weakly.
-_INSTEAD = ((rules_log.only_retries, rules_log.only_noise), (rules_log.lost, rules_log.behind),
-            (rules_log.nothing_written, rules_log.behind))  # fmt: skip
+_INSTEAD = (
+    (rules_log.only_retries, rules_log.only_noise),
+    (rules_log.lost, rules_log.behind),
+    (rules_log.nothing_written, rules_log.behind),
+    (rules_log.nothing_written, rules_pace.fell),
+)
 _SHOWN_STALLS = 3
 
 
-def judge(case: Case) -> Report:
+def judge(case: Case, rules: tuple[Rule, ...] = RULES) -> Report:
     """Judge one look at the job."""
-    stands, verdicts = _verdicts(case)
+    stands, verdicts = _verdicts(case, rules)
     quiet = case.silence_s
     happened = happenings.stalls(
         case.progress.happened,
@@ -85,17 +89,24 @@ def judge(case: Case) -> Report:
     )
 
 
-def _verdicts(case: Case) -> tuple[Standing, list[Verdict]]:
-    """Ask every rule; the strongest that has evidence for another state is followed."""
+def _verdicts(case: Case, rules: tuple[Rule, ...]) -> tuple[Standing, list[Verdict]]:
+    """Ask every rule; where the strongest has evidence for another state, ask them again in it."""
     stands = standing(case)
-    found = {rule: verdict for rule in RULES if (verdict := rule(case, stands)) is not None}
+    found = _asked(case, stands, rules)
+    states = (one.state for one in found.values() if one.state is not None)
+    other = next((state for state in states if state is not stands.state), None)
+    if other is not None:
+        stands = Standing(other)
+        found = _asked(case, stands, rules)
+    return stands, list(found.values())
+
+
+def _asked(case: Case, stands: Standing, rules: tuple[Rule, ...]) -> dict[Rule, Verdict]:
+    found = {rule: verdict for rule in rules if (verdict := rule(case, stands)) is not None}
     for stronger, weaker in _INSTEAD:
         if stronger in found:
             found.pop(weaker, None)
-    changed = next((one for one in found.values() if one.state not in (None, stands.state)), None)
-    if changed is not None and changed.state is not None:
-        stands = Standing(changed.state)
-    return stands, list(found.values())
+    return found
 
 
 def _over(case: Case, stands: Standing) -> bool:

@@ -60,7 +60,7 @@ def find(
 
 
 def _find(options: Options, cwd: str, last: str | None, own: int) -> tuple[Job, ...]:
-    search = Search(options, cwd, own, proctable.table(), {})
+    search = Search(options, cwd, own, proctable.table(), {}, {}, {})
     if options.targets:
         jobs = [job for target in options.targets for job in _target(search, target)]
     elif options.logs:
@@ -195,7 +195,7 @@ def _file(search: Search, path: str) -> Job:
 def _output(search: Search, path: str) -> Job:
     """Find the job of an output that has another name than usual."""
     folder, name = os.path.split(path)
-    here = search._replace(options=search.options._replace(outputs=(name,)), roots={})
+    here = search._replace(options=search.options._replace(outputs=(name,)), roots={}, told={})
     given = layout.all_of(folder, search.options)
     root = (here.root_of(folder) or folder) if given else folder
     job = assemble(here, root, f"root {root}: {name}, named, lies in it")

@@ -65,14 +65,23 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
+_STANDS_FOR_OTHERS = re.compile(r"[*?\[]")
+
+
 def is_glob(name: str) -> bool:
     """Tell whether a name has characters that stand for others."""
-    return any(char in name for char in "*?[")
+    return _STANDS_FOR_OTHERS.search(name) is not None
+
+
+@lru_cache(maxsize=256)
+def _pattern(glob: str) -> re.Pattern[str] | None:
+    return re.compile(fnmatch.translate(glob)) if is_glob(glob) else None
 
 
 def fits(file: str, pattern: str) -> bool:
     """Tell whether a file name is the name, or fits the glob."""
-    return file == pattern or (is_glob(pattern) and fnmatch.fnmatchcase(file, pattern))
+    glob = _pattern(pattern)
+    return file == pattern or (glob is not None and glob.match(file) is not None)
 
 
 def fitting(folder: str, pattern: str) -> bool:
@@ -80,8 +89,8 @@ def fitting(folder: str, pattern: str) -> bool:
     inner, name = os.path.split(os.path.join(folder, pattern))
     if os.path.isabs(pattern) and not inner.startswith(folder):
         return False
-    files = listing(inner).files
-    return name in files or (is_glob(name) and any(fits(file, name) for file in files))
+    files, glob = listing(inner).files, _pattern(name)
+    return name in files or (glob is not None and any(map(glob.match, files)))
 
 
 def expanded(path: str) -> list[str]:

@@ -11,8 +11,9 @@ from typing import NamedTuple
 from watch_inference import views, watch
 from watch_inference.case import Limits
 from watch_inference.checkpoint import Memory
-from watch_inference.model import Job, Options, Report, State
+from watch_inference.model import Job, Options, Report, Said, State
 from watch_inference.probes import Probes
+from watch_inference.scorekeeping import keep_scores
 from watch_inference.units import clean
 from watch_inference.views.looks import Looks, can_draw, choose
 from watch_inference.views.out import Out, ReaderGone
@@ -123,7 +124,20 @@ def _reports(
         return lambda at, wall: probe.take(at, wall, whole)
 
     takes = [taking(probe) for probe in probes]
-    return watch.reports(takes, time.monotonic, time.time, wait, interval, setting)
+    looks = watch.reports(takes, time.monotonic, time.time, wait, interval, setting)
+    return looks if plan.memory is None else _scored(looks, plan.memory)
+
+
+def _scored(looks: Iterator[watch.Reports], memory: Memory) -> Iterator[watch.Reports]:
+    """Pass reports on, and keep what was forecast for the next visit."""
+    kept: dict[int, tuple[Said, ...]] = {}
+    for said in looks:
+        for number, report in enumerate(said):
+            scores = report.scores
+            if report.root and scores is not None and scores.said != kept.get(number, ()):
+                kept[number] = scores.said
+                keep_scores(memory, report.root, report.name, scores)
+        yield said
 
 
 def _patience(out: Out) -> Callable[[float], None]:

@@ -15,6 +15,7 @@ _FINAL = ("gone", "zombie")
 _KEPT = 50
 # A new process and the run that it appends to the log are one restart.
 _ONE_RESTART_S = 900.0
+_IN_LOG = "a new run"
 
 
 class Seen(NamedTuple):
@@ -59,19 +60,23 @@ def _restarted(before: Progress, pids: tuple[int, ...], datasets: Sequence[Datas
     runs = {one.name: one.log.runs for one in before.datasets if one.log is not None}
     for one in datasets:
         if one.log is not None and one.log.runs > runs.get(one.name, one.log.runs):
-            return f"a new run of {one.name} in the log"
+            return f"{_IN_LOG} of {one.name} in the log"
     return ""
 
 
 def _others(before: Progress, pids: tuple[int, ...]) -> bool:
+    """Tell whether all processes are others than those that worked at the look before."""
     # Before it has worked, a launcher gives way to its worker: that is no restart.
-    worked = before.rhythm.moved_at is not None or before.rhythm.moved is not None
+    moved, started = before.rhythm.moved, before.started
+    of_this_run = moved is not None and started is not None and moved >= started
+    worked = before.rhythm.moved_at is not None or of_this_run
     return worked and bool(pids and before.pids) and not set(pids) & set(before.pids)
 
 
 def _with_restart(happened: tuple[Happening, ...], new: Happening) -> tuple[Happening, ...]:
     last = next((one for one in reversed(happened) if one.kind == "restart"), None)
-    if last is not None and new.began - last.began < _ONE_RESTART_S and last.text != new.text:
+    in_log = new.text.startswith(_IN_LOG)
+    if in_log and last is not None and new.began - last.began < _ONE_RESTART_S:
         return happened
     return (*happened, new)[-_KEPT:]
 

@@ -12,12 +12,15 @@ from typing import NamedTuple
 
 from watch_inference.course import Order
 from watch_inference.lengths import TYPICAL_TOKENS, Length
-from watch_inference.work import Part
+from watch_inference.work import Pace, Part
 
 COSTS = (*(0.003 * 2 ** (1.1 * j) for j in range(8)), None)
 USUAL_COST, COST_SPREAD, FLAT_WEIGHT = math.log(0.08), 0.8, 0.1
 STREAM, STREAM_SPREAD = math.log(25.0), 1.2  # tokens a second of one request among many
 SCATTER, SCATTER_WEIGHT = 0.15**2, 3.0  # variance of datasets about the one speed, untaught
+
+
+OTHER_DAY = 0.3**2  # variance of all paces together: another server, other neighbours
 
 
 class Piece(NamedTuple):
@@ -50,6 +53,13 @@ class Shown(NamedTuple):
     each: float
     variance: float
     unsure: float  # variance that not knowing its tokens adds to its speed
+
+
+class Drift(NamedTuple):
+    """Logarithm of how much slower all goes than in the runs that are remembered; its variance."""
+
+    log: float
+    variance: float
 
 
 class Rest(NamedTuple):
@@ -91,6 +101,7 @@ def answer(
     shares = [1.0 if cost is None else p.tokens / w for p, w in zip(pieces, works, strict=True)]
     shown = [_shown(p, k, cost) for p, k in zip(pieces, shares, strict=True)]
     speed, evidence = _speed(pieces, works, shown, cost is None)
+    drift = _drift(pieces, shares, shown)
     rests = []
     for piece, work, k, seen in zip(pieces, works, shares, shown, strict=True):
         usual = work * math.exp(-speed.log)
@@ -99,10 +110,10 @@ def answer(
             continue
         if seen is None and guess and piece.part.status == "running":
             usual = max(usual, 1.3 * gap / piece.part.batch)  # nothing came so far: that we know
-        rest = _expected(piece, k, usual, speed, cost is None)
+        rest = _expected(piece, k, usual, speed, drift, cost is None)
         if piece.part.status == "running":
-            rest = _running(piece, k, usual, rest, speed, seen, gap)
-        rests.append(rest)
+            rest = _running(piece, k, rest, speed, seen, gap)
+        rests.append(rest if piece.part.status == "running" else rest._replace(each=0.0))
     return _add_up(prior + evidence, rests, speed, any(p.part.status == "queued" for p in pieces))
 
 
@@ -174,27 +185,52 @@ def _mean(points: Sequence[tuple[float, float]], scatter: float) -> tuple[float,
 # ------------------------------------------------------------------------ what is left of each
 
 
-def _expected(piece: Piece, k: float, usual: float, speed: Speed, flat: bool) -> Rest:
-    """Expect of a dataset what the others let expect."""
+def _drift(
+    pieces: Sequence[Piece], shares: Sequence[float], shown: Sequence[Shown | None]
+) -> Drift:
+    """Compare the datasets that have begun to what is remembered of them."""
+    top, bottom = 0.0, 1 / OTHER_DAY
+    for piece, k, seen in zip(pieces, shares, shown, strict=True):
+        if seen is not None and piece.part.pace is not None:
+            weight = 1 / (seen.variance + piece.part.pace.variance)
+            top += weight * math.log(seen.each / _full_swing(piece, k, piece.part.pace))
+            bottom += weight
+    return Drift(top / bottom, 1 / bottom)
+
+
+def _full_swing(piece: Piece, k: float, pace: Pace) -> float:
+    """Take the drain at a dataset's end out of its pace."""
+    total = max(1.0, piece.part.total)
+    return pace.seconds * total / (total + k * min(piece.tail, total))
+
+
+def _expected(piece: Piece, k: float, usual: float, speed: Speed, drift: Drift, flat: bool) -> Rest:
+    """Expect of a dataset what the others and an earlier run let expect."""
     own, shared = 0.35**2, 0.0
     if not flat:
         own = k * k * piece.length.own + (0.25 * (1 - k)) ** 2
         shared = k * k * piece.length.shared
-    left = piece.part.left
-    return Rest(usual * (left + k * min(piece.tail, left)), 0.0, own + speed.scatter, shared)
+    own, left = own + speed.scatter, piece.part.left
+    if piece.part.pace is not None:
+        variance = own + shared + speed.variance
+        trust = variance / (variance + piece.part.pace.variance + drift.variance)
+        told = math.log(_full_swing(piece, k, piece.part.pace)) + drift.log
+        usual *= math.exp(trust * (told - math.log(usual)))
+        own = (1 - trust) ** 2 * own + trust**2 * piece.part.pace.variance
+        shared = (1 - trust) ** 2 * shared + trust**2 * drift.variance
+    return Rest(usual * (left + k * min(piece.tail, left)), 0.0, own, shared, usual)
 
 
 def _running(
     piece: Piece,
     k: float,
-    usual: float,
     expected: Rest,
     speed: Speed,
     seen: Shown | None,
     gap: float,
 ) -> Rest:
     """Weigh that against what the dataset itself has shown, and add up full swing and drain."""
-    variance, log = expected.own + expected.shared + speed.variance, math.log(usual)
+    variance, log = expected.own + expected.shared + speed.variance, math.log(expected.each)
     if seen is None:
         variance = max(variance, 0.81)
     else:

@@ -79,6 +79,7 @@ def _stamp(root: str) -> tuple[int, ...] | None:
         if _RANK.fullmatch(name)
         or _SIDE.fullmatch(name)
         or _RANK.fullmatch(os.path.basename(folder))
+        or _SIDE.fullmatch(os.path.basename(folder))
     )
     times = [settled(folder) for folder in (*ahead, *parts)]
     return tuple(time for time in times if time is not None) if None not in times else None

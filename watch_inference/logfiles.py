@@ -8,13 +8,13 @@ from collections.abc import Collection
 from functools import lru_cache
 
 from watch_inference import scanning
-from watch_inference.folders import fits, listing, natural
+from watch_inference.folders import listing, natural
 from watch_inference.logbook import Book
 from watch_inference.model import LogReading
 from watch_inference.mounts import real, starved
 
 LOG_FOLDERS = ("logs", "log")
-_LOG_NAMES = ("*.log", "*.out", "*.err")
+_LOG_ENDINGS = (".log", ".out", ".err")
 _END = 1 << 17
 _MOST = 50
 _RANK = re.compile(r"(?i)(rank|shard|worker|part|proc|process|gpu|dp|node|replica)[-_.]?[0-9]+")
@@ -26,7 +26,7 @@ def log_files(root: str) -> tuple[str, ...]:
         os.path.join(folder, name)
         for folder in (root, *(os.path.join(root, name) for name in LOG_FOLDERS))
         for name in listing(folder).files
-        if any(fits(name, pattern) for pattern in _LOG_NAMES)
+        if name.endswith(_LOG_ENDINGS)
     )
 
 

@@ -188,6 +188,7 @@ class OutputReading(NamedTuple):
     replaced: int = 0  # times a file shrank or was replaced
     held: bool = False  # a process of the job has an output open for writing
     remembered_tokens: float | None = None  # mean completion tokens of an earlier run
+    remembered_rate: float | None = None  # requests a second, over the whole of it
     has_prompts: bool = False
     user_total: bool = False
     error: str | None = None
@@ -240,7 +241,8 @@ class ServerReading(NamedTuple):
     silent_s: float | None = None  # for how long every probe has failed, three at least
     still_s: float | None = None  # for how long requests have run without a token
     idle_s: float | None = None  # for how long nothing has run or waited
-    usual_tokens_per_s: float | None = None  # with requests running, before the present minute
+    usual_tokens_per_s: float | None = None  # with requests running, in the hours before
+    usual_per_request: float | None = None  # the same, of one request
     restarts: int = 0  # seen while we watched
     restarted_at: float | None = None
     preemptions: int | None = None  # seen while we watched
@@ -286,6 +288,23 @@ class Resources(NamedTuple):
     time_limit: str | None = None  # what sets that limit
 
 
+class Said(NamedTuple):
+    """One forecast that was made: when, and the end it promised with its interval; Unix times."""
+
+    wall: float
+    finish: float
+    low: float
+    high: float
+
+
+class Scores(NamedTuple):
+    """The forecasts that were made of a run, oldest first and ever farther apart."""
+
+    begun: float  # the run's begin, Unix time
+    fraction: float | None = None  # share of the job that was done at the last look
+    said: tuple[Said, ...] = ()
+
+
 class Sample(NamedTuple):
     """One look at the world; complete in itself, so that a lost one loses nothing."""
 
@@ -300,6 +319,7 @@ class Sample(NamedTuple):
     gpu: GpuReading = GpuReading()
     resources: Resources = Resources()
     warnings: tuple[str, ...] = ()
+    scores: Scores | None = None  # what earlier visits forecast
 
 
 # --------------------------------------------------------------------------------- progress
@@ -343,6 +363,7 @@ class DatasetProgress(NamedTuple):
     prompts_bytes: int | None = None
     prompt_bytes_deciles: tuple[float, ...] = ()
     remembered_tokens: float | None = None
+    remembered_rate: float | None = None
     log: LoggedDataset | None = None
     notes: tuple[str, ...] = ()
 
@@ -376,23 +397,6 @@ class Happening(NamedTuple):
     ended: float | None = None  # None: not over
     dataset: str | None = None
     text: str = ""
-
-
-class Said(NamedTuple):
-    """One forecast that was made: when, and the end it promised with its interval; Unix times."""
-
-    wall: float
-    finish: float
-    low: float
-    high: float
-
-
-class Scores(NamedTuple):
-    """The forecasts that were made of a run, oldest first and ever farther apart."""
-
-    begun: float  # the run's begin, Unix time
-    fraction: float | None = None  # share of the job that was done at the last look
-    said: tuple[Said, ...] = ()
 
 
 class Progress(NamedTuple):
@@ -449,6 +453,7 @@ class ObservedDataset(NamedTuple):
     completion_tokens: float | None = None  # mean of a finished request
     spread: float | None = None  # (sd / mean)^2 of completion tokens
     remembered_tokens: float | None = None  # mean of an earlier run
+    remembered_rate: float | None = None  # requests a second, over the whole of it
     concurrency: int | None = None
     max_tokens: int | None = None
     started: float | None = None
@@ -586,3 +591,4 @@ class Report(NamedTuple):
     log_tail: tuple[str, ...] = ()  # newest lines of the log, cleaned, oldest first, 200 at most
     error_tail: tuple[str, ...] = ()  # the newest error and the lines around it, cleaned
     track: tuple[str, ...] = ()  # how good the forecasts made so far have been; not in the JSON
+    scores: Scores | None = None  # what the track is told from; not in the JSON

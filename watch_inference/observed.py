@@ -49,6 +49,7 @@ def _dataset(one: DatasetProgress, offset: float, tick_s: float) -> ObservedData
         output_at=output_at,
         completion_tokens=one.completion_tokens,
         remembered_tokens=one.remembered_tokens,
+        remembered_rate=one.remembered_rate,
         concurrency=one.concurrency,
         max_tokens=None if entry is None else entry.max_tokens,
         started=started,

@@ -118,4 +118,9 @@ def is_launcher(process: Process) -> bool:
 
 def is_server(process: Process) -> bool:
     """Tell whether a process is an inference server, which is watched in another way."""
-    return bool(_SERVERS.search(" ".join((process.name, *process.command[:_WORDS]))))
+    return _is_server(process.name, process.command[:_WORDS])
+
+
+@lru_cache(maxsize=4096)
+def _is_server(name: str, words: tuple[str, ...]) -> bool:
+    return _SERVERS.search(" ".join((name, *words))) is not None

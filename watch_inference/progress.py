@@ -22,8 +22,6 @@ from watch_inference.model import (
 from watch_inference.pacing import pace
 
 ALIVE = frozenset({"running", "sleeping", "disk-sleep", "stopped", "unknown"})
-# A distance of two looks beyond this, and ten times the usual, is time the monitor slept.
-_SLEPT_S = 30.0
 
 
 def advance(before: Progress | None, sample: Sample, counting: str = "lines") -> Progress:
@@ -102,7 +100,7 @@ def _slept(before: Progress | None, sample: Sample, moved: bool) -> Progress:
         return Progress(sample.at, sample.at, sample.wall)
     gap = sample.at - before.at
     usual = before.tick_s
-    slept = usual is not None and gap > max(_SLEPT_S, 10 * usual)
+    slept = rhythm.slept(before, sample.at)
     asleep = 0.0 if moved else before.asleep_s + (gap if slept else 0.0)
     tick = usual if slept else (gap if usual is None else usual + 0.2 * (gap - usual))
     return before._replace(asleep_s=asleep, tick_s=tick)

@@ -16,6 +16,8 @@ OPENING, STEADY, DRAIN = "opening", "steady", "drain"
 
 # No limit is shorter: a person is not woken for less.
 _LEAST_S = 60.0
+# A distance of two looks beyond this, and ten times the usual, is time the monitor slept.
+_SLEPT_S = 30.0
 # Before anything is known of the rhythm: a long answer of a slow model may take so long.
 _UNKNOWN_S = 300.0
 # Before a dataset's first request: load, tokenise, connect, and wait for the first long answer.
@@ -47,7 +49,7 @@ def beat(
         return old
     now = old._replace(moved_at=at, moved=wall_moved, moves=old.moves + 1)
     # Where the monitor itself slept, the gap is not known.
-    if old.moved_at is None or before.asleep_s > 0:
+    if old.moved_at is None or before.asleep_s > 0 or slept(before, at):
         return now
     gap, when = at - old.moved_at, phase(before)
     if when == OPENING:
@@ -57,6 +59,12 @@ def beat(
     if _is_pause(old, gap):
         return now._replace(pauses=(*old.pauses, Pause(at, gap))[-_KEPT_PAUSES:])
     return _learnt(now, gap)
+
+
+def slept(before: Progress, at: float) -> bool:
+    """Tell whether the monitor itself did not run since the look before."""
+    usual = before.tick_s
+    return usual is not None and at - before.at > max(_SLEPT_S, 10 * usual)
 
 
 def _is_pause(old: Rhythm, gap: float) -> bool:

@@ -107,6 +107,9 @@ def figures(case: Case) -> Figures:
 def facts(case: Case) -> tuple[str, ...]:
     """Say how old what we know is: what every state rests on."""
     said = []
+    missing = sum(case.missing(one) for one in case.in_job)
+    if missing and not case.alive:
+        said.append(f"{missing:,} lines are missing")
     if case.log_age_s is not None:
         usual = f", a line every ~{units.duration(case.line_gap_s)}" if case.line_gap_s else ""
         said.append(f"log moved {units.age(case.log_age_s)} ago{usual}")

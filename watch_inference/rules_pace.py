@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from math import log
 from typing import NamedTuple
 
@@ -65,12 +66,21 @@ def _fall(points: tuple[Point, ...], now: float, at_once: float) -> Fall | None:
         before, after = point.at - first.at, now - point.at
         if after < _LASTED_S or before < _LASTED_S or early < _LEAST_BEFORE:
             continue
-        if late / after >= _HALF * early / before:
+        if late >= _HALF * early / before * after:
             continue
+        awake = after - _longest_gap([one for one in points if one.at >= point.at], now)
+        if late >= _HALF * early / before * awake:
+            continue  # one pause, however long, is no slower pace
         gain = _likelihood(early, before, at_once) + _likelihood(late, after, at_once) - whole
         if gain > best:
             found, best = Fall(early / before, late / after, point.at), gain
     return found
+
+
+def _longest_gap(points: list[Point], now: float) -> float:
+    """Find the longest time without a request."""
+    moves = [new.at for old, new in pairwise(points) if new.done > old.done]
+    return max(new - old for old, new in pairwise([points[0].at, *moves, now]))
 
 
 def _likelihood(requests: int, seconds: float, at_once: float) -> float:

@@ -44,7 +44,7 @@ def silent(case: Case, standing: Standing) -> Verdict | None:
     advice = f"start the server at {one.url}, or look at its log"
     if standing.state is State.STARTING or _stands(case, standing):
         return Verdict(said, advice, cause=True, state=State.STALLED)
-    return Verdict(said, advice)
+    return Verdict(said, advice, aside=_works(case, standing))
 
 
 def generates_nothing(case: Case, standing: Standing) -> Verdict | None:
@@ -60,7 +60,7 @@ def generates_nothing(case: Case, standing: Standing) -> Verdict | None:
     )
     if standing.state is State.STARTING or _stands(case, standing):
         return Verdict(said, _LOG, cause=True, state=State.STALLED)
-    return Verdict(said, _LOG)
+    return Verdict(said, _LOG, aside=_works(case, standing))
 
 
 def client_hangs(case: Case, standing: Standing) -> Verdict | None:
@@ -91,25 +91,26 @@ def tokens_move(case: Case, standing: Standing) -> Verdict | None:
         and (one.idle_s or 0.0) < _HINT_S
     ]
     at_work = [one for one in case.alive if one.state != "stopped"]
-    if standing.state not in _WAITING or not lately or not at_work:
+    quiet = case.silence_s if case.begun else None
+    # Where the job's own lines come as they should, there is nothing to say.
+    lines_come = case.begun and (quiet is None or quiet <= case.limit_s)
+    if standing.state not in (State.RUNNING, *_WAITING) or not lately or not at_work:
+        return None
+    if lines_come or case.complete:
         return None
     speed = [one.tokens_per_s for one in lately if one.tokens_per_s is not None]
     much = f": {units.rate(sum(speed))} tok/s" if speed else ""
-    quiet = case.silence_s
-    before = f"no line for {units.age(quiet)}, but " if quiet is not None and case.begun else ""
+    before = f"no line for {units.age(quiet)}, but " if quiet is not None else ""
     return Verdict(f"{before}the server generates for it{much}", state=State.RUNNING)
 
 
 def slow(case: Case, standing: Standing) -> Verdict | None:
     """Say that a server generates far less than it did."""
     for one in serving(case):
-        speed, usual = one.tokens_per_s, one.usual_tokens_per_s
-        if not speed or not usual or not one.running or one.still_s is None:
-            continue
-        if speed < _SLOW * usual and standing.state in (State.RUNNING, *_WAITING):
+        if _is_slow(one) and standing.state in (State.RUNNING, *_WAITING):
             return Verdict(
-                f"server is slow: {units.rate(speed)} tok/s, usual {units.rate(usual)}; "
-                f"{_load(one)}",
+                f"server is slow: {units.rate(one.tokens_per_s)} tok/s, "
+                f"usual {units.rate(one.usual_tokens_per_s)}; {_load(one)}",
                 _LOG,
             )
     return None
@@ -176,6 +177,14 @@ def _is_still(one: ServerReading, standing: Standing) -> bool:
     return one.healthy is None and standing.state is State.STALLED and one.still_s >= _HINT_S
 
 
+def _is_slow(one: ServerReading) -> bool:
+    """Tell whether it is slow for what it has to do: fewer requests need fewer tokens."""
+    speed, usual, each = one.tokens_per_s, one.usual_tokens_per_s, one.usual_per_request
+    if not speed or not one.running or usual is None or each is None:
+        return False
+    return speed < _SLOW * usual and (bool(one.queued) or speed / one.running < _SLOW * each)
+
+
 def _stands(case: Case, standing: Standing) -> bool:
     """Tell whether the job does nothing either: for a minute is enough, with such a cause."""
     if standing.state is State.STALLED:
@@ -183,6 +192,12 @@ def _stands(case: Case, standing: Standing) -> bool:
     quiet = case.silence_s
     works = standing.state is State.RUNNING and not case.complete
     return works and bool(case.alive) and quiet is not None and quiet >= _PATIENCE_S
+
+
+def _works(case: Case, standing: Standing) -> bool:
+    """Tell whether the job goes on, whatever its server looks like."""
+    quiet = case.silence_s
+    return standing.state is State.RUNNING and quiet is not None and quiet < _HINT_S
 
 
 def _load(one: ServerReading) -> str:

@@ -13,7 +13,7 @@ from watch_inference import holders, layout, learning, logfiles
 from watch_inference.assembly import Search, assemble
 from watch_inference.model import Job
 from watch_inference.mounts import here, is_inside, is_way_into, real
-from watch_inference.openfiles import data_of, logs_of, named_paths
+from watch_inference.openfiles import data_of, logs_of
 from watch_inference.proctable import Process, descendants, working_folder
 from watch_inference.programs import is_server, shape
 
@@ -45,13 +45,12 @@ def tied(search: Search, folder: str, around: bool = False) -> Worked:
     `around`: else those in whose root, or in the folder of whose process, the folder lies.
     """
 
+    wanted = real(folder)
+
     def place(process: Process) -> Place | None:
-        writes = learning.outputs_of(process, search.options)
-        if not (
-            _touches(search, process, folder, writes) or (around and _works_around(process, folder))
-        ):
-            return None
-        return place_of(search, process, sure=bool(writes))
+        near = _touches(search, process, wanted) or (around and _works_around(process, wanted))
+        sure = near and bool(learning.outputs_of(process, search.options))
+        return place_of(search, process, sure) if near else None
 
     found = _grouped(search, place)
     inside = [one for one in found if _is_within(search, one, folder)]
@@ -66,21 +65,18 @@ def job_at(search: Search, place: Place, processes: tuple[Process, ...]) -> Job:
     return assemble(search, place.root, why, logs, pids, place.alone, place.names)
 
 
-def _touches(search: Search, process: Process, folder: str, writes: tuple[str, ...]) -> bool:
+def _touches(search: Search, process: Process, folder: str) -> bool:
     """Tell whether a process's own folder, its logs, its outputs or its words lie in a folder."""
-    wanted = real(folder)
     own = _working_folder(process)
-    paths = [*([own] if own else []), *logs_of(process), *data_of(process), *writes]
-    if any(is_inside(real(path), wanted) for path in paths):
-        return True
-    return holders.is_worker(process) and any(
-        is_inside(path, wanted) for path in named_paths(process)
-    )
+    paths = [*([own] if own else []), *logs_of(process), *data_of(process)]
+    paths += search.named_by(process) if holders.is_worker(process) else []
+    return any(is_inside(path, folder) for path in paths)
 
 
 def _works_around(process: Process, folder: str) -> bool:
     own = _working_folder(process)
-    return own is not None and not layout.is_shared(own) and is_inside(real(folder), real(own))
+    places = [*([own] if own else []), *map(os.path.dirname, logs_of(process))]
+    return any(is_inside(folder, one) for one in places if not layout.is_shared(one))
 
 
 def _is_around(one: tuple[Place, tuple[Process, ...]], folder: str) -> bool:
@@ -168,7 +164,7 @@ def _by_files(search: Search, process: Process, logs: tuple[str, ...]) -> Place 
 def _wider(search: Search, process: Process, root: str) -> str:
     """Prefer the folder around a dataset where the command line names that."""
     outer = os.path.dirname(root)
-    named = any(path == real(outer) for path in named_paths(process))
+    named = any(path == real(outer) for path in search.named_by(process))
     return outer if named and layout.datasets(outer, search.options) else root
 
 
@@ -176,7 +172,7 @@ def _by_words(search: Search, process: Process) -> Place | None:
     """Find a root that a command line names; a shell's or a launcher's words are their child's."""
     if not holders.is_worker(process):
         return None
-    for path in named_paths(process):
+    for path in search.named_by(process):
         root = _named_root(search, path)
         if root is not None:
             return Place(root, f"process {process.pid} names {path}")
@@ -184,6 +180,12 @@ def _by_words(search: Search, process: Process) -> Place | None:
 
 
 def _named_root(search: Search, path: str) -> str | None:
+    if path not in search.told:
+        search.told[path] = _meant_root(search, path)
+    return search.told[path]
+
+
+def _meant_root(search: Search, path: str) -> str | None:
     if _is_system(path):
         return None
     if os.path.isdir(path):

@@ -129,5 +129,5 @@ def _last_words(case: Case) -> str:
 
 def _missing_words(case: Case) -> str:
     """Say what of a finished job has no line."""
-    missing = sum(one.unfinished or 0 for one in case.in_job)
+    missing = sum(case.missing(one) for one in case.in_job)
     return f"{missing:,} lines are missing, and allowed" if missing else ""

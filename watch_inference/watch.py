@@ -66,10 +66,12 @@ def look(before: Progress | None, sample: Sample, setting: Setting) -> tuple[Pro
     case = Case(sample, progress, said, setting.limits, setting.host)
     case = case._replace(figures=figures(case))
     report = judge(case)
-    scores = note(progress.scores, sample.wall, progress.started, said, case.figures.fraction)
+    known = progress.scores if progress.scores is not None else sample.scores
+    scores = note(known, sample.wall, progress.started, said, case.figures.fraction)
     end = sample.wall if report.ended is None else report.ended
     track = words(scores, end, report.figures.remaining_s)
-    return progress._replace(happened=report.happened, scores=scores), report._replace(track=track)
+    report = report._replace(track=track, scores=scores)
+    return progress._replace(happened=report.happened, scores=scores), report
 
 
 def _spoken(before: Progress | None, progress: Progress) -> Spoken:

@@ -6,10 +6,17 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from watch_inference.clock import MOST, Mark, Setting, Span, last_moved, number, span
-from watch_inference.model import Observed, ObservedDataset, Point
+from watch_inference.model import Observed, ObservedDataset
 
 TYPICAL_PROMPT = 700.0  # tokens, where sizes are not known
-MANY = 2000  # looks; older ones say nothing of the running dataset
+REPEATED = 0.1**2  # variance of a dataset's log pace from run to run, on the same server
+
+
+class Pace(NamedTuple):
+    """Seconds a request over the whole of a dataset, and the variance of their logarithm."""
+
+    seconds: float
+    variance: float
 
 
 class Part(NamedTuple):
@@ -24,6 +31,7 @@ class Part(NamedTuple):
     tokens: float | None = None  # completion tokens, so far
     spread: float | None = None  # (sd / mean)^2 of completion tokens
     remembered: float | None = None  # completion tokens of an earlier run
+    pace: Pace | None = None  # of an earlier run
     ceiling: float | None = None  # the most completion tokens that a request may have
     span: Span | None = None
     deciles: tuple[float, ...] = ()
@@ -50,14 +58,17 @@ def measure(observed: Observed) -> tuple[Part | None, ...]:
     usual = _asked(observed.datasets)
     result = [_counts(d, size, usual) for d, size in zip(observed.datasets, sizes, strict=True)]
     running = [part for part in result if part is not None and part.status == "running"]
-    looks = _looks(observed.points, running[0].finished) if len(running) == 1 else ()
+    points = observed.points if len(running) == 1 else ()
+    newest = number(points[-1].done, 0.0) if points else None
     earliest, wait = process, 30.0  # a job loads and connects first
     for i in _by_end(observed, now):
         part, dataset = result[i], observed.datasets[i]
         if part is None or part.finished < 1:
             continue
-        mine = looks if part.status == "running" else ()
-        measured = span(dataset, part.finished, Setting(now, process, earliest, wait, mine))
+        setting = Setting(now, process, earliest, wait)
+        if part.status == "running" and newest is not None:
+            setting = setting._replace(points=points, others=newest - part.finished)
+        measured = span(dataset, part.finished, setting)
         if measured is None or (process is not None and measured.ended <= process):
             continue  # nothing tells, or an earlier run's
         result[i] = part._replace(span=measured)
@@ -91,16 +102,6 @@ def _by_end(observed: Observed, now: float) -> list[int]:
     return sorted(range(len(ends)), key=lambda i: now if (end := ends[i]) is None else end)
 
 
-def _looks(points: tuple[Point, ...], finished: float) -> tuple[Point, ...]:
-    """Take the running dataset's share of what we saw the whole job do."""
-    if not points:
-        return ()
-    counts = [number(point.done, 0.0) or 0.0 for point in points[-MANY:]]
-    base = counts[-1] - finished
-    looks = zip(points[-MANY:], counts, strict=True)
-    return tuple(Point(p.at, int(done - base)) for p, done in looks if done >= base)
-
-
 def _asked(datasets: tuple[ObservedDataset, ...]) -> float | None:
     """Find how many requests at once the job last asked; those that wait will be asked alike."""
     asked = (number(dataset.concurrency, 1.0, 1e6) for dataset in reversed(datasets))
@@ -130,6 +131,7 @@ def _counts(dataset: ObservedDataset, prompt: float, usual: float | None) -> Par
         tokens=_positive(dataset.completion_tokens),
         spread=number(dataset.spread, 0.0, 20.0),
         remembered=_positive(dataset.remembered_tokens),
+        pace=_pace(dataset.remembered_rate),
         ceiling=_positive(dataset.max_tokens),
         deciles=tuple(number(size, 0.0) or 0.0 for size in dataset.prompt_bytes_deciles),
         begin=min(1.0, resumed / prompts) if prompts else 0.0,
@@ -139,6 +141,15 @@ def _counts(dataset: ObservedDataset, prompt: float, usual: float | None) -> Par
 def _positive(value: float | None) -> float | None:
     value = number(value)
     return None if value is None or value <= 0 else max(1.0, value)
+
+
+def _pace(rate: float | None) -> Pace | None:
+    """Turn a throughput to a pace; a log's figure is rounded to a tenth, and 0.0 says nothing."""
+    rate = number(rate)
+    if rate is None or rate < 1e-6:
+        return None
+    half = 0.05 if abs(rate * 10 - round(rate * 10)) < 1e-6 else 0.0
+    return Pace(1 / rate, REPEATED + (half / rate) ** 2 / 3)
 
 
 def _prompt_tokens(datasets: tuple[ObservedDataset, ...]) -> list[float]:

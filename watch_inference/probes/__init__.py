@@ -21,6 +21,7 @@ from watch_inference.probes.process import Processes
 from watch_inference.probes.resources import Machine
 from watch_inference.probes.server import Servers
 from watch_inference.probes.stream import Stream
+from watch_inference.scorekeeping import recall_scores
 
 _REFRESH_S = 5.0  # between two looks for new datasets and logs
 _PATIENCE_S = 0.6  # for the first answer of a server, of the GPUs' tool and of a disk
@@ -50,7 +51,9 @@ class Probes:
         self._machine = Machine(time.monotonic)
         self._gpus = gpus  # the machine's, whatever the number of jobs
         self._refreshed_at = float("-inf")
+        self._opened: frozenset[str] | None = None
         self._outcomes = Outcomes(memory) if memory is not None else None
+        self._scores = None if memory is None else recall_scores(memory, job.root, job.name)
         self._logs: dict[str, Log | Stream] = {}
 
     def take(self, at: float, wall: float, whole: bool = False) -> Sample:
@@ -63,9 +66,11 @@ class Probes:
         if self.job.waiting_for is not None:
             return Sample(at, wall, self.job)
         if at - self._refreshed_at >= _REFRESH_S or not self._processes.seen:
-            self._refreshed_at = at
-            self.job = discover.refresh(self.job, self._options, self._processes.seen)
+            self._refresh(at)
         processes, view = self._processes.read(at, wall, self.job)
+        if self._opened not in (None, self._processes.opened):
+            self._refresh(at)  # the next dataset has begun
+        self._opened = self._processes.opened
         outputs = self._outputs.read(at, wall, self.job.datasets, self._processes.held, whole)
         logs = self._read_logs(at, wall, whole)
         if self._outcomes is not None:
@@ -86,7 +91,12 @@ class Probes:
             gpu=self._gpus.read(at, wall, patience) if whole else gpu,
             resources=self._machine.read(at, wall, self.job, processes, outputs, patience),
             warnings=self._memory.warnings if self._memory is not None else (),
+            scores=self._scores,
         )
+
+    def _refresh(self, at: float) -> None:
+        self._refreshed_at = at
+        self.job = discover.refresh(self.job, self._options, self._processes.seen)
 
     def close(self) -> None:
         """Let the files go, and keep what was counted for the next visit."""

@@ -28,6 +28,7 @@ class Page(NamedTuple):
     body: bytes
     cut: bool
     latency_s: float
+    peer: str = ""  # the address that answered
 
 
 class Fault(NamedTuple):
@@ -103,7 +104,8 @@ def _page(connection: socket.socket, began: float, deadline: float) -> Page | Fa
     # `read` says nothing of a body that ends too early.
     if response.length and len(body) <= MOST:
         return Fault(f"{_BROKEN} (cut off)")
-    return Page(response.status, body[:MOST], len(body) > MOST, time.monotonic() - began)
+    took_s, peer = time.monotonic() - began, str(connection.getpeername()[0])
+    return Page(response.status, body[:MOST], len(body) > MOST, took_s, peer)
 
 
 class _Reader(io.RawIOBase):

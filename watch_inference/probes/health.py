@@ -30,6 +30,7 @@ class Visit(NamedTuple):
     fault: Fault | None = None
     refusals: int = 1  # in a row, within this one visit
     latency_s: float | None = None
+    peer: str = ""  # the address that answered
     kind: str | None = None
     note: str | None = None  # what is odd about the answer
     loading: bool = False  # it answers, but says that it is not ready, or elsewhere
@@ -50,6 +51,7 @@ class Health(NamedTuple):
     answered_at: float | None = None
     answers: int = 0
     latency_s: float | None = None
+    peer: str = ""
     note: str | None = None
     loading: bool = False
     figures: Figures | None = None
@@ -63,7 +65,8 @@ class Health(NamedTuple):
     news_at: float | None = None  # when such a line last came
     longest_s: float = 0.0  # pause between two moves with requests running
     points: tuple[tuple[float, float], ...] = ()  # time, tokens generated
-    usual: float | None = None
+    usual: float | None = None  # tokens/s with requests running, and of one of them
+    usual_each: float | None = None
     restarts: int = 0
     restarted_at: float | None = None
     preempted: tuple[float, float] | None = None  # first and newest count
@@ -83,6 +86,7 @@ def fold(before: Health, visit: Visit) -> Health:
         answered_at=visit.at,
         answers=before.answers + 1,
         latency_s=visit.latency_s,
+        peer=visit.peer,
         note=visit.note,
         loading=visit.loading,
     )
@@ -182,11 +186,22 @@ def _moved(health: Health, at: float) -> Health:
     pause = 0.0 if since is None else at - since
     health = health._replace(moved_at=at, longest_s=max(health.longest_s, pause))
     speed = tokens_per_s(health, at)
-    if speed is None or health.busy_at is None:
+    if speed is None or health.busy_at is None or health.figures is None:
         return health
-    usual = speed if health.usual is None else health.usual
-    # It rises in minutes and falls in hours, so that a server that slows down is noticed.
-    return health._replace(usual=usual + (speed - usual) * (0.05 if speed > usual else 0.002))
+    each = speed / max(1, health.figures.running or 0)
+    return health._replace(
+        usual=_drawn(health.usual, speed), usual_each=_drawn(health.usual_each, each)
+    )
+
+
+def _drawn(usual: float | None, now: float) -> float:
+    """Draw what is usual after what is: it rises in minutes and falls in hours.
+
+    So a server that slows down is noticed, however slowly it does.
+    """
+    if usual is None:
+        return now
+    return usual + (now - usual) * (0.05 if now > usual else 0.002)
 
 
 def _points(

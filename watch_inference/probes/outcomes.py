@@ -39,19 +39,22 @@ class Outcomes:
         if key not in self._known:
             self._known[key] = recall_outcome(self._memory, *key)
         known = self._known[key]
-        return output if known is None else output._replace(remembered_tokens=known[0])
+        if known is None:
+            return output
+        tokens, rate, _ = known
+        return output._replace(remembered_tokens=tokens, remembered_rate=rate)
 
 
 def _key(output: OutputReading | None) -> tuple[str, str] | None:
     """Name a dataset by its prompts, too: the same name may be another file next week."""
-    if output is None or output.total is None or output.prompts_bytes is None:
+    if output is None or output.prompts_fingerprint is None:
         return None
-    return output.name, f"{output.total} {output.prompts_bytes}"
+    return output.name, output.prompts_fingerprint
 
 
 def _finished(entry: LoggedDataset) -> bool:
     return (
-        entry.completion_tokens is not None
+        (entry.completion_tokens is not None or bool(entry.rate))
         and entry.total is not None
         and entry.done >= entry.total
         and not entry.of_earlier_run

@@ -1,12 +1,12 @@
 """A job's processes in, the servers that it may use out, each with the rule that chose it.
 
-Reads /proc, and asks the resolver for a host's addresses; sends nothing to any server.
+Reads /proc; sends nothing, and asks no resolver.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from watch_inference.model import ProcessReading
@@ -16,6 +16,7 @@ from watch_inference.probes.sockets import Talk
 
 # vLLM's and llama.cpp's own default is the first or near it; SGLang's is the second.
 DEFAULT_PORTS = (8000, 30000)
+TYPED = "--server"  # the rule that needs no other
 _ENDED = ("gone", "zombie")
 
 
@@ -35,10 +36,15 @@ class Places:
     def __init__(self, named: Sequence[str], proc: str = "/proc") -> None:
         self._named = named
         self._proc = proc
-        self._addresses: dict[tuple[str, int], frozenset[bytes]] = {}
+        self._last: list[Place] = []
 
-    def find(self, processes: Sequence[ProcessReading]) -> tuple[Place, ...]:
-        """List the servers: named, else in a command line, else at a port of their own."""
+    def find(
+        self, processes: Sequence[ProcessReading], peers: Mapping[str, str]
+    ) -> tuple[Place, ...]:
+        """List the servers: named, else in a command line, else at a port of their own.
+
+        `peers` are the addresses at which servers have answered, by URL.
+        """
         alive = [one for one in processes if one.state not in _ENDED]
         ours = sockets.network("self", self._proc)
         away = [
@@ -51,15 +57,18 @@ class Places:
         table = sockets.connections(base)
         job, own = _both(job, self._sockets(pids)), _both(own, self._sockets((os.getpid(),)))
         found = []
-        for place in self._candidates(alive, away):
+        if alive or not self._last:  # a job that is over keeps the servers that it had
+            self._last = self._candidates(alive, away)
+        for place in self._last:
             _, host, port = split(place.url)
-            talk = sockets.talk(table, self._resolved(host, port), port, job, own or ())
+            server = sockets.addresses(peers.get(place.url) or host)
+            talk = sockets.talk(table, server, port, job, own or ())
             found.append(place._replace(talk=talk))
         return tuple(found)
 
     def _candidates(self, alive: list[ProcessReading], away: list[int]) -> list[Place]:
         if self._named:
-            return [Place(url, "--server") for url in dict.fromkeys(self._named)]
+            return [Place(url, TYPED) for url in dict.fromkeys(self._named)]
         said: dict[str, Place] = {}
         for one in alive:
             for url in urls_in(one.command or ""):
@@ -77,11 +86,6 @@ class Places:
 
     def _sockets(self, pids: Sequence[int]) -> frozenset[int] | None:
         return sockets.inodes(pids, self._proc)
-
-    def _resolved(self, host: str, port: int) -> frozenset[bytes]:
-        known = self._addresses.get((host, port)) or sockets.addresses(host, port)
-        self._addresses[host, port] = known
-        return known
 
 
 def _both(one: frozenset[int] | None, other: frozenset[int] | None) -> frozenset[int] | None:

@@ -55,10 +55,14 @@ class _Known(NamedTuple):
 
 
 class Processes:
-    """The processes of one job, kept from look to look; `held` names the outputs being written."""
+    """The processes of one job, kept from look to look.
+
+    `held` names the job's outputs being written, `opened` whatever files are.
+    """
 
     def __init__(self, options: Options, own: int | None = None) -> None:
         self.held: frozenset[str] = frozenset()
+        self.opened: frozenset[str] = frozenset()
         self._options = options
         self._own = os.getpid() if own is None else own
         self._known: tuple[_Known, ...] = ()
@@ -95,6 +99,8 @@ class Processes:
             self._view = ProcessView(False, "too few files may be open at once to look around")
         held = (path for one in self._known for path in one.reading.holds)
         self.held = frozenset(path for path in held if path not in job.logs)
+        files = (file for one in self.seen for file in one.process.files or ())
+        self.opened = frozenset(file.path for file in files if file.writes)
         return tuple(one.reading for one in self._known), self._view
 
     def _due(self, at: float) -> bool:

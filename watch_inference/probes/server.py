@@ -13,7 +13,7 @@ from watch_inference.probes import health as judging
 from watch_inference.probes.addresses import is_loopback, shown, split
 from watch_inference.probes.background import Background, Clock, Timing
 from watch_inference.probes.health import MODELS, Health, Visit
-from watch_inference.probes.places import Place, Places
+from watch_inference.probes.places import TYPED, Place, Places
 from watch_inference.probes.sockets import Talk
 from watch_inference.probes.visits import Question, ServerLog, visit
 
@@ -91,7 +91,8 @@ class Servers:
         # Not while a question of ours is in flight: it would look like another client's.
         if due and not any(one.waiting for one in self._servers.values()):
             still = tuple(processes)
-            if self._survey.ask(lambda: self._places.find(still)):
+            peers = {url: one.health.peer for url, one in self._servers.items()}
+            if self._survey.ask(lambda: self._places.find(still, peers)):
                 self._surveyed = (at, pids)
         self._survey.wait(max(wait_s, _GLANCE_S))
         places = self._survey.take()
@@ -177,9 +178,15 @@ class _Server:
             error = "in the job's own network, not to be reached from here"
         elif self._startless:
             error = "not asked: no more threads may be started"
-        healthy = judging.healthy(self.health, overdue)
-        moved_at = _moved_at(told, self.health, self._place.talk)
-        return told._replace(healthy=healthy, error=error, moved_at=moved_at)
+        silent_s = told.silent_s
+        if silent_s is None and self.health.failures + overdue >= judging.FAILURES:
+            silent_s = waiting_s  # it hangs in the very question that would count as the third
+        return told._replace(
+            healthy=judging.healthy(self.health, overdue),
+            error=error,
+            silent_s=silent_s,
+            moved_at=_moved_at(told, self.health, self._place.talk),
+        )
 
     def _shared(self, at: float) -> bool | None:
         if at - self._shared_at <= _SHARED_S:
@@ -207,8 +214,9 @@ def _pause(place: Place, health: Health, came: Visit, timing: Timing) -> float:
 
 def _reading(place: Place, health: Health, at: float, shared: bool | None) -> ServerReading:
     figures, mine = health.figures, place.talk.mine
-    # A URL that was named, and speaks of no model, may be of anything else.
-    speaks = health.kind is not None or health.answered_at is None
+    # A URL in a command line that answers, and not as a server does, may be of anything else.
+    speaks = health.kind is not None or health.answers == 0 or health.loading
+    ours = place.named and (speaks or place.found == TYPED)
     silent = health.failures >= judging.FAILURES or health.refused_at_once
     preempted = health.preempted
     return ServerReading(
@@ -221,12 +229,13 @@ def _reading(place: Place, health: Health, at: float, shared: bool | None) -> Se
         queued=figures.queued if figures is not None else None,
         kv_usage=figures.kv_usage if figures is not None else None,
         tokens_per_s=judging.tokens_per_s(health, at),
-        evidence=(place.named and speaks) or bool(mine),
+        evidence=ours or bool(mine),
         found=place.found,
         silent_s=at - health.failed_at if silent and health.failed_at is not None else None,
         still_s=judging.still_s(health),
         idle_s=None if health.idle_at is None else max(0.0, at - health.idle_at),
         usual_tokens_per_s=health.usual,
+        usual_per_request=health.usual_each,
         restarts=health.restarts,
         restarted_at=health.restarted_at,
         preemptions=None if preempted is None else round(preempted[1] - preempted[0]),

@@ -63,7 +63,7 @@ def told(answer: Page | Fault, health: Health) -> Visit:
     if isinstance(answer, Fault):
         return Visit(0.0, health.path, fault=answer)
     status = answer.status
-    came = Visit(0.0, health.path, latency_s=answer.latency_s)
+    came = Visit(0.0, health.path, latency_s=answer.latency_s, peer=answer.peer)
     if status in (401, 403):
         return came._replace(note=f"answers {status}: it wants a key", then=health.path)
     if status == 503:

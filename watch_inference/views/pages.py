@@ -78,6 +78,7 @@ def dataset_page(report: Report, name: str | None, width: int, looks: Looks) -> 
         for label, parts in _facts(report, row, looks)
         if parts
     ]
+    lines += _past(report, row.name, width, looks)
     tail = folded(report.log_tail[-40:])[-8:]
     if tail:
         lines += [(), (Segment("last lines of the log", "dim"),), *_log_lines(tail)]
@@ -116,6 +117,20 @@ def _facts(report: Report, row: DatasetRow, looks: Looks) -> list[tuple[str, lis
                        f"and {len(row.files) - 3} more" if len(row.files) > 3 else "")),
         ("at once", said("" if row.concurrency is None else f"{row.concurrency:,} requests")),
     ]  # fmt: skip
+
+
+def _past(report: Report, name: str, width: int, looks: Looks) -> list[Line]:
+    """Say what happened to a dataset, and how good the job's forecasts have been."""
+    said = []
+    for one in report.happened[-5:]:
+        if one.dataset in (None, name):
+            lasted = "" if one.ended is None else f" for {units.elapsed(one.ended - one.began)}"
+            said.append(f"{units.clock(one.began, report.wall)} {one.kind}{lasted} {one.text}")
+    parts = [("happened", text) for text in said] + [("forecast", one) for one in report.track]
+    return [
+        (Segment(label.ljust(11), "dim"), Segment(units.cut(units.clean(text), width - 11)))
+        for label, text in parts
+    ]
 
 
 def log_page(
