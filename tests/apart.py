@@ -45,7 +45,7 @@ def open_to_all(folder: Path) -> None:
 
 _LOOK = """
 import json, sys
-from watch_inference import discover
+from watch_inference.finding import discover
 from watch_inference.model import Options
 from watch_inference.probes.process import Processes
 

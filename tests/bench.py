@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from watch_inference.checkpoint import Memory
+from watch_inference.files.checkpoint import Memory
 from watch_inference.model import Dataset, Options
 from watch_inference.probes.log import Log
 from watch_inference.probes.output import Outputs

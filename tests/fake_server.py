@@ -62,7 +62,9 @@ def sglang(
 class FakeServer:
     """A server in a mode; `requests` are the paths asked for, `peak` connections at once."""
 
-    def __init__(self, mode: str = "ok", story: Callable[[float], str] | None = None) -> None:
+    def __init__(
+        self, mode: str = "ok", story: Callable[[float], str] | None = None, port: int = 0
+    ) -> None:
         self.mode = mode
         self.story = story
         self.at = 0.0
@@ -73,7 +75,7 @@ class FakeServer:
         self.open = 0
         self._lock = threading.Lock()
         self._over = threading.Event()
-        self._socket = socket.create_server(("127.0.0.1", 0))
+        self._socket = socket.create_server(("127.0.0.1", port))
         self.port: int = self._socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self._thread = threading.Thread(target=self._serve, daemon=True)

@@ -17,8 +17,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tests.forecast_lab import observed
-from watch_inference import discover, watch
-from watch_inference.forecast import forecast
+from watch_inference import watch
+from watch_inference.finding import discover
+from watch_inference.forecasting.forecast import forecast
 from watch_inference.model import Options, ProcessReading, ProcessView, Sample
 from watch_inference.probes import Probes
 from watch_inference.probes.gpu import Gpus

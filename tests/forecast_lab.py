@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from watch_inference.forecast import forecast
+from watch_inference.forecasting.forecast import forecast
 from watch_inference.model import LogLine, Observed, ObservedDataset, Point
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tests.stories import Story, progress
-from watch_inference.case import Limits
+from watch_inference.judging.case import Limits
 from watch_inference.model import OutputReading, State
 
 

@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tests.stories import Story
-from watch_inference import rhythm
-from watch_inference.case import Case
+from watch_inference.folding import rhythm
+from watch_inference.folding.progress import advance
+from watch_inference.judging.case import Case
+from watch_inference.judging.rows import figures
+from watch_inference.judging.standing import standing
 from watch_inference.model import Forecast, State
-from watch_inference.progress import advance
-from watch_inference.rows import figures
-from watch_inference.standing import standing
 
 DAY = 86400.0
 FAMILIES = (

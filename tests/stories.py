@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from watch_inference.case import Case, Limits
-from watch_inference.diagnosis import judge
-from watch_inference.logbook import Book
+from watch_inference.folding.progress import advance
+from watch_inference.judging.case import Case, Limits
+from watch_inference.judging.diagnosis import judge
+from watch_inference.judging.rows import figures
+from watch_inference.logs.logbook import Book
 from watch_inference.model import (
     Dataset,
     Forecast,
@@ -19,8 +21,6 @@ from watch_inference.model import (
     Report,
     Sample,
 )
-from watch_inference.progress import advance
-from watch_inference.rows import figures
 from watch_inference.watch import Setting, look
 
 WALL = 1_770_000_000.0

@@ -18,14 +18,13 @@ PACKAGE = ROOT / "watch_inference"
 # Every module has a room; a new one is one word here.
 ROOMS = {
     "values": "__init__ model units",
-    "files": "tail count counted listing checkpoint",
-    "logs": "formats scanning runs newest blame logbook",
-    "finding": "folders logfiles layout mounts proctable programs openfiles holders visibility"
-    " assembly running discover explain",
+    "files": "files.*",
+    "logs": "logs.*",
+    "finding": "finding.*",
     "probing": "probes.*",
-    "folding": "attribution ledger datasets pacing rhythm progress",
-    "forecasting": "clock work sorting pace lengths course hypotheses observed forecast",
-    "judging": "case rows diagnosis",
+    "folding": "folding.*",
+    "forecasting": "forecasting.*",
+    "judging": "judging.*",
     "looping": "watch",
     "showing": "views.*",
     "commanding": "config forms cli __main__",
@@ -67,7 +66,7 @@ OTHERS = {
     "os": "files finding probing showing commanding demo",
     "time": "units files finding probing showing commanding demo",
     "sys": "showing commanding demo",
-    "io": "showing",
+    "io": "showing probes.fetch",
     "pwd": "finding",
     "pathlib": "demo",
     "shutil": "demo",
@@ -77,10 +76,13 @@ OTHERS = {
     "fcntl": "showing",
     "termios": "showing",
     "warnings": "views.screen",
-    "http": "probes.server",
-    "socket": "probes.server",
+    "http": "probes.fetch",
+    "ssl": "probes.fetch",
+    "base64": "probes.fetch",
+    "urllib": "probes.addresses probes.fetch",
+    "socket": "probes.fetch probes.sockets",
     "threading": "probes.background",
-    "json": "formats checkpoint record demo views.json",
+    "json": "files.checkpoint probes.cards probes.visits demo views.json",
 }
 
 # Nothing but declarations and data may be longer.

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.histories import folder
-from watch_inference.checkpoint import (
+from watch_inference.files.checkpoint import (
     Memory,
     Outcome,
     Visit,
@@ -27,7 +27,7 @@ from watch_inference.checkpoint import (
     recall_tallies,
     recall_visit,
 )
-from watch_inference.count import Tally
+from watch_inference.files.count import Tally
 
 TALLY = Tally(64768, 4711, 5 << 20, 31_204, 1 << 63, False, ((1000, 7), (2000, 12)))
 VISIT = Visit("/data/synth_100k", "synth_100k", 1771927872.0)
@@ -282,7 +282,7 @@ def test_only_the_newest_counts_are_kept(tmp_path: Path) -> None:
 
 WRITER = """
 import sys
-from watch_inference.checkpoint import Memory, Visit, keep_visit
+from watch_inference.files.checkpoint import Memory, Visit, keep_visit
 memory = Memory({"XDG_CACHE_HOME": sys.argv[1]})
 number = 0
 while True:

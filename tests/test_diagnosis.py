@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.stories import Story, progress
-from watch_inference.case import Case, Limits
-from watch_inference.diagnosis import RULES, judge
+from watch_inference.judging.case import Case, Limits
+from watch_inference.judging.diagnosis import RULES, judge
+from watch_inference.judging.verdict import Standing, Verdict
 from watch_inference.model import Forecast, ProcessView, State
-from watch_inference.verdict import Standing, Verdict
 
 HIDDEN = ProcessView(False, "files on nfs: the job may run on another node")
 

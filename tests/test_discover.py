@@ -15,7 +15,7 @@ import pytest
 from tests.apart import as_nobody, open_to_all
 from tests.stage import PROMPT, Stage, stand_in
 from tests.worlds import FakeJob, needs
-from watch_inference import discover
+from watch_inference.finding import discover
 from watch_inference.model import Job, Options
 from watch_inference.probes.process import Processes
 

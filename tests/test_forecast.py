@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watch_inference.forecast import forecast
+from watch_inference.forecasting.forecast import forecast
 from watch_inference.model import Forecast, LogLine, Observed, ObservedDataset, Point
 
 

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from watch_inference import discover, watch
-from watch_inference.checkpoint import Memory
-from watch_inference.forecast import forecast
+from watch_inference import watch
+from watch_inference.files.checkpoint import Memory
+from watch_inference.files.scorekeeping import keep_scores
+from watch_inference.finding import discover
+from watch_inference.forecasting.forecast import forecast
 from watch_inference.model import (
     Forecast,
     LogLine,
@@ -27,7 +29,6 @@ from watch_inference.model import (
 )
 from watch_inference.probes import Probes
 from watch_inference.probes.gpu import Gpus
-from watch_inference.scorekeeping import keep_scores
 
 BEGUN = 1_770_000_000.0
 PROMPT = b'{"prompt": "%s"}\n' % (b"x" * 1985)

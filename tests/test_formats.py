@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from watch_inference import formats, scanning
+from watch_inference.logs import formats, scanning
 
 SAMPLES = [
     pytest.param(form, text, meaning, id=f"{form.name}: {text[:40]}")

@@ -13,8 +13,9 @@ import pytest
 from tests.stage import Stage
 from tests.stories import progress
 from tests.worlds import FakeJob
-from watch_inference import discover, watch
-from watch_inference.case import Limits
+from watch_inference import watch
+from watch_inference.finding import discover
+from watch_inference.judging.case import Limits
 from watch_inference.model import Options, Progress, Report, State
 from watch_inference.probes import Probes
 from watch_inference.probes.gpu import Gpus

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from watch_inference import folders, layout, logfiles
+from watch_inference.finding import folders, layout, logfiles
 from watch_inference.model import Options
 
 PLAIN = Options()

@@ -10,7 +10,7 @@ import pytest
 
 from tests.stage import PROMPT, Stage, stand_in
 from tests.worlds import FakeJob
-from watch_inference import discover
+from watch_inference.finding import discover
 from watch_inference.model import Job, Options
 from watch_inference.probes import Probes
 from watch_inference.probes.gpu import Gpus

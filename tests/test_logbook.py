@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from watch_inference.logbook import Book
+from watch_inference.logs.logbook import Book
 from watch_inference.model import LogReading
 
 NAMES = ("B1_glaive", "B2_dolly", "B3_magicoder")
@@ -185,5 +185,5 @@ def test_a_line_at_level_error_is_remembered_where_there_is_no_exception() -> No
 
 
 def test_the_schedulers_last_word_is_remembered() -> None:
-    text = "slurmstepd: error: *** JOB 991 ON n1 CANCELLED AT 2026-02-24T10:11:12 DUE TO TIME LIMIT ***"
+    text = "slurmstepd: error: *** JOB 991 ON n1 CANCELLED AT 2026-02-24 DUE TO TIME LIMIT ***"
     assert read(text).last_error == text

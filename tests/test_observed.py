@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from watch_inference.forecasting.observed import observed
 from watch_inference.model import (
     DatasetProgress,
     LoggedDataset,
@@ -12,7 +13,6 @@ from watch_inference.model import (
     Progress,
     State,
 )
-from watch_inference.observed import observed
 
 WALL = 1_770_000_000.0  # at 0 of our clock
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.histories import descriptors, folder, histories
-from watch_inference.checkpoint import Memory
+from watch_inference.files.checkpoint import Memory
 from watch_inference.model import Dataset, Options, OutputReading
 from watch_inference.probes.output import Outputs, countable
 

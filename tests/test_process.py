@@ -18,7 +18,7 @@ import pytest
 from tests.apart import as_nobody, from_namespace, open_to_all
 from tests.stage import Stage
 from tests.worlds import FakeJob, needs
-from watch_inference import discover, proctable
+from watch_inference.finding import discover, proctable
 from watch_inference.model import Dataset, Job, Options, ProcessReading
 from watch_inference.probes.process import Processes
 

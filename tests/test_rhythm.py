@@ -9,7 +9,7 @@ import pytest
 
 from tests.incidents import at_work, log_alone, speaks
 from tests.stories import Story, progress
-from watch_inference import rhythm
+from watch_inference.folding import rhythm
 from watch_inference.model import State
 
 

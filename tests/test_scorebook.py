@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.stories import Story
+from watch_inference.forecasting.scorebook import note, words
 from watch_inference.model import Forecast, Said, Scores, State
-from watch_inference.scorebook import note, words
 
 HOUR = 3600.0
 BEGUN = 1_770_000_000.0

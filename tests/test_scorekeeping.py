@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from watch_inference.checkpoint import Memory
+from watch_inference.files.checkpoint import Memory
+from watch_inference.files.scorekeeping import keep_scores, recall_scores
 from watch_inference.model import Said, Scores
-from watch_inference.scorekeeping import keep_scores, recall_scores
 
 SCORES = Scores(1_770_000_000.0, 0.25, (Said(1_770_003_600.0, 1.77001e9, 1.770009e9, 1.770012e9),))
 

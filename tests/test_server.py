@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.fake_server import FakeServer, refused_port, settled, sglang, vllm
-from tests.worlds import Clock
+from tests.worlds import Clock, needs
 from watch_inference.model import Job, LogReading, Options, ProcessReading, ServerReading
 from watch_inference.probes.background import Timing
 from watch_inference.probes.server import Servers
@@ -413,3 +413,69 @@ def test_the_jobs_own_connections_do_not_make_a_server_shared() -> None:
             assert (reading.shared, reading.moved_at) == (False, 1032.0)
         finally:
             mine.kill()
+
+
+_ALONE = """
+import sys, time
+from tests.fake_server import FakeServer
+from tests.test_server import Watcher
+mode, port = sys.argv[1], int(sys.argv[2])
+with FakeServer(mode, port=port) as server:
+    watcher = Watcher()
+    readings = watcher.read(2.0)
+    watcher.clock.wait(2)
+    for reading in watcher.read(2.0):
+        print(reading.url, reading.kind, reading.evidence, reading.found)
+    print(server.requests)
+"""
+
+
+def in_a_network_of_its_own(*words: str) -> str:
+    """Run a script where ports are free, and give what it printed."""
+    needs("unshare", "ip")
+    command = ["unshare", "-n", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+    done = subprocess.run(
+        [*command, sys.executable, "-c", _ALONE, *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=Path(__file__).parent.parent,
+    )
+    if "not permitted" in done.stderr:
+        pytest.skip("no network of its own may be made here")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("port", [8000, 30000])
+def test_a_server_at_a_default_port_is_shown_and_is_no_evidence(port: int) -> None:
+    out = in_a_network_of_its_own("ok", str(port))
+    assert out.startswith(f"http://127.0.0.1:{port} vllm False something listens at port {port}\n")
+
+
+def test_what_is_no_inference_server_at_a_default_port_is_left_alone() -> None:
+    assert in_a_network_of_its_own("nothing", "8000") == "['/metrics', '/v1/models']\n"
+
+
+def test_a_loopback_url_of_a_job_in_another_network_is_named_and_not_asked() -> None:
+    needs("unshare")
+    with FakeServer() as server, subprocess.Popen(["unshare", "-n", "sleep", "60"]) as job:
+        try:
+            own = Path("/proc/self/ns/net").readlink()
+            _until(lambda: job.poll() is not None or _network(job.pid) not in (None, own))
+            if job.poll() is not None:
+                pytest.skip("no network of its own may be made here")
+            process = ProcessReading(job.pid, "sleeping", command=f"run --url {server.url}")
+            reading = Watcher(processes=(process,)).look()
+            assert (reading.healthy, server.requests) == (None, [])
+            assert reading.error == "in the job's own network, not to be reached from here"
+        finally:
+            job.kill()
+
+
+def _network(pid: int) -> Path | None:
+    try:
+        return Path(f"/proc/{pid}/ns/net").readlink()
+    except OSError:
+        return None

@@ -12,8 +12,9 @@ import pytest
 
 from tests.fake_server import FakeServer, refused_port, settled, sglang, vllm
 from tests.stories import Story, progress
-from watch_inference.case import Case
-from watch_inference.diagnosis import judge
+from watch_inference.judging.case import Case
+from watch_inference.judging.diagnosis import judge
+from watch_inference.judging.rows import figures
 from watch_inference.model import (
     Device,
     Forecast,
@@ -28,7 +29,6 @@ from watch_inference.model import (
 )
 from watch_inference.probes.background import Timing
 from watch_inference.probes.server import Servers
-from watch_inference.rows import figures
 
 GIB = 1 << 30
 PID = (1 << 22) + 1  # no process has it

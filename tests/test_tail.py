@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.histories import descriptors, folder, histories
-from watch_inference.tail import (
+from watch_inference.files.tail import (
     LINE_CAP,
     Budget,
     Cursor,

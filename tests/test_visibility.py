@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.worlds import needs
-from watch_inference import mounts, proctable
-from watch_inference.mounts import Mount
-from watch_inference.proctable import Process
-from watch_inference.visibility import World, view, world
+from watch_inference.finding import mounts, proctable
+from watch_inference.finding.mounts import Mount
+from watch_inference.finding.proctable import Process
+from watch_inference.finding.visibility import World, view, world
 
 FIRST = "pid:[4026531836]"
 OTHER = "pid:[4026532999]"

@@ -11,9 +11,9 @@ import pytest
 from tests.stage import Stage, Truth, stand_in
 from tests.ways import WAYS, Way
 from tests.worlds import needs
-from watch_inference import discover, folders
+from watch_inference.finding import discover, folders
+from watch_inference.finding.mounts import real
 from watch_inference.model import Job, Options
-from watch_inference.mounts import real
 from watch_inference.probes.process import Processes
 
 

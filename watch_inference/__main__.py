@@ -10,7 +10,7 @@ def main() -> None:
         if signal.getsignal(number) is not signal.SIG_IGN:
             # Loading takes a moment in which an interrupt must not print a traceback.
             signal.signal(number, lambda which, _: os._exit(128 + which))
-    from watch_inference import cli  # late, for the same reason
+    from watch_inference import cli
 
     cli.main()
 

@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from watch_inference import __version__, config, discover, forms, watch
-from watch_inference.checkpoint import Memory, Visit, keep_visit, recall_visit
+from watch_inference import __version__, config, forms, watch
 from watch_inference.config import Misuse
+from watch_inference.files.checkpoint import Memory, Visit, keep_visit, recall_visit
+from watch_inference.finding import discover
 from watch_inference.forms import Plan
 from watch_inference.model import Job, Options
 from watch_inference.probes import Probes
@@ -73,7 +74,7 @@ def run(argv: Sequence[str], out: Out) -> int:
 
 
 def _demo(typed: config.Words, out: Out) -> int:
-    from watch_inference import demo  # late: nobody else needs subprocess
+    from watch_inference import demo
 
     with demo.start() as job:
         given = {**typed.given, "targets": [job.root]}

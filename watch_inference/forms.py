@@ -9,11 +9,11 @@ from math import ceil
 from typing import NamedTuple
 
 from watch_inference import views, watch
-from watch_inference.case import Limits
-from watch_inference.checkpoint import Memory
+from watch_inference.files.checkpoint import Memory
+from watch_inference.files.scorekeeping import keep_scores
+from watch_inference.judging.case import Limits
 from watch_inference.model import Job, Options, Report, Said, State
 from watch_inference.probes import Probes
-from watch_inference.scorekeeping import keep_scores
 from watch_inference.units import clean
 from watch_inference.views.looks import Looks, can_draw, choose
 from watch_inference.views.out import Out, ReaderGone

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from watch_inference.case import Case, Limits
-from watch_inference.diagnosis import judge
-from watch_inference.forecast import forecast
+from watch_inference.folding.progress import advance
+from watch_inference.forecasting.forecast import forecast
+from watch_inference.forecasting.observed import observed
+from watch_inference.forecasting.scorebook import note, words
+from watch_inference.judging.case import Case, Limits
+from watch_inference.judging.diagnosis import judge
+from watch_inference.judging.rows import figures
 from watch_inference.model import Forecast, Progress, Report, Sample, Spoken
-from watch_inference.observed import observed
-from watch_inference.progress import advance
-from watch_inference.rows import figures
-from watch_inference.scorebook import note, words
 
 Reports = tuple[Report, ...]
 Take = Callable[[float, float], Sample]

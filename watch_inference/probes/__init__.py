@@ -10,8 +10,9 @@ import os
 import time
 from collections.abc import Callable
 
-from watch_inference import discover
-from watch_inference.checkpoint import Memory
+from watch_inference.files.checkpoint import Memory
+from watch_inference.files.scorekeeping import recall_scores
+from watch_inference.finding import discover
 from watch_inference.model import Job, LogReading, Options, Sample
 from watch_inference.probes.gpu import Gpus
 from watch_inference.probes.log import Log
@@ -21,7 +22,6 @@ from watch_inference.probes.process import Processes
 from watch_inference.probes.resources import Machine
 from watch_inference.probes.server import Servers
 from watch_inference.probes.stream import Stream
-from watch_inference.scorekeeping import recall_scores
 
 _REFRESH_S = 5.0  # between two looks for new datasets and logs
 _PATIENCE_S = 0.6  # for the first answer of a server, of the GPUs' tool and of a disk

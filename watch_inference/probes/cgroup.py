@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from watch_inference.mounts import Mount, is_inside, mounts
+from watch_inference.finding.mounts import Mount, is_inside, mounts
 
 _UNLIMITED = 1 << 60  # version 1 writes a number near 2**63 for no limit
 _LARGEST = 1 << 16  # bytes of such a file

@@ -13,7 +13,7 @@ from base64 import b64encode
 from typing import Any, NamedTuple, cast
 from urllib.parse import SplitResult, unquote
 
-from watch_inference.mounts import starved
+from watch_inference.finding.mounts import starved
 from watch_inference.probes.addresses import split
 from watch_inference.units import clean, cut
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from watch_inference.logbook import Book
+from watch_inference.files.tail import BLOCK, Budget, Cursor, Follower, fingerprint, step
+from watch_inference.logs.logbook import Book
 from watch_inference.model import LoggedDataset, LogReading
-from watch_inference.tail import BLOCK, Budget, Cursor, Follower, fingerprint, step
 
 _SECONDS = 0.25  # that one read may take
 _FIRST_SECONDS = 0.03  # and the very first, which somebody waits for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from watch_inference.checkpoint import Memory, Outcome, keep_outcome, recall_outcome
+from watch_inference.files.checkpoint import Memory, Outcome, keep_outcome, recall_outcome
 from watch_inference.model import LoggedDataset, LogReading, OutputReading
 
 

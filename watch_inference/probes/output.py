@@ -12,11 +12,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import pairwise
 from zlib import crc32
 
-from watch_inference import checkpoint
-from watch_inference.count import Tally
-from watch_inference.counted import CountedFile, CountedFiles, Finder, Found, Moment, Pile
+from watch_inference.files import checkpoint
+from watch_inference.files.count import Tally
+from watch_inference.files.counted import CountedFile, CountedFiles, Finder, Found, Moment, Pile
+from watch_inference.files.tail import Budget
 from watch_inference.model import Dataset, Options, OutputReading
-from watch_inference.tail import Budget
 
 _SECONDS = 0.25  # that one read may take
 _SAVED_EVERY = 30.0

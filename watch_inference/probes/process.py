@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 import psutil
 
-from watch_inference import holders, proctable, visibility
-from watch_inference.folders import present
-from watch_inference.holders import Holder
-from watch_inference.logfiles import log_files
+from watch_inference.finding import holders, proctable, visibility
+from watch_inference.finding.folders import present
+from watch_inference.finding.holders import Holder
+from watch_inference.finding.logfiles import log_files
+from watch_inference.finding.mounts import starved
+from watch_inference.finding.openfiles import Files, files_of
+from watch_inference.finding.programs import is_launcher
 from watch_inference.model import Job, Options, ProcessReading, ProcessView
-from watch_inference.mounts import starved
-from watch_inference.openfiles import Files, files_of
-from watch_inference.programs import is_launcher
 from watch_inference.units import clean, masked
 
 _RESCAN_S = 10.0

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import psutil
 
+from watch_inference.finding.mounts import mount_of, mounts
 from watch_inference.model import Job, OutputReading, ProcessReading, Resources
-from watch_inference.mounts import mount_of, mounts
 from watch_inference.probes import cgroup
 from watch_inference.probes.background import Background, Clock
 from watch_inference.probes.timelimit import TimeLimit, time_limit

@@ -6,7 +6,7 @@ import os
 import select
 from collections.abc import Sequence
 
-from watch_inference.logbook import Book
+from watch_inference.logs.logbook import Book
 from watch_inference.model import LogReading
 
 _BLOCK = 1 << 16

@@ -9,7 +9,7 @@ import os
 import re
 from typing import NamedTuple
 
-from watch_inference.proctable import Process, process, started_at
+from watch_inference.finding.proctable import Process, process, started_at
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")

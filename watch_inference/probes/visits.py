@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from watch_inference.files.tail import open_regular
 from watch_inference.probes.fetch import MOST, Fault, Page, fetch
 from watch_inference.probes.health import METRICS, MODELS, Health, Visit
 from watch_inference.probes.metrics import read_metrics
 from watch_inference.probes.serverlines import read_log, trouble
 from watch_inference.probes.sockets import connections, listener
-from watch_inference.tail import open_regular
 from watch_inference.units import clean, cut
 
 _PROMETHEUS = "/prometheus/metrics"  # TensorRT-LLM's; its /metrics is JSON

@@ -1,0 +1,1 @@
+"""The files that grow under us: following, counting, listing, and what is remembered of them."""

@@ -1,0 +1,1 @@
+"""What state the job is in and why: the case, the tables of rules, the report."""
