@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.histories import folder, histories
-from watch_inference.files.count import Counter, Tally, newlines
-from watch_inference.files.tail import BLOCK, open_regular
+from watch_inference.files.count import BLOCK, Counter, Tally, newlines
+from watch_inference.files.tail import open_regular
 
 
 @pytest.fixture

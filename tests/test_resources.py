@@ -337,6 +337,19 @@ def test_a_job_below_timeout_is_known_to_end_with_it() -> None:
         os.kill(pid, signal.SIGKILL)
 
 
+def test_a_job_in_a_session_of_its_own_outlives_a_timeout_above_it() -> None:
+    with subprocess.Popen(
+        ["timeout", "50", "sh", "-c", "setsid -w sh -c 'echo $$; read x; true'; true"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        limit = time_limit(pid)
+        assert limit is None or limit.rule != "timeout 50s"
+        os.kill(pid, signal.SIGKILL)
+
+
 def test_slurms_end_time_is_read_from_the_jobs_environment() -> None:
     environment = {"PATH": os.environ["PATH"], "SLURM_JOB_END_TIME": "1771930000"}
     with subprocess.Popen(

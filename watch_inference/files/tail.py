@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 from zlib import crc32
 
-BLOCK = 256 * 1024  # one read: large enough to be fast, small enough to stay in the CPU's cache
+BLOCK = 1 << 20  # one read: large, for what each costs beside its bytes; a few are held at a time
 LINE_CAP = 64 * 1024  # of an unfinished line, no more than this is worth keeping
 WINDOW = 4096  # bytes at each end that the fingerprint covers
 _BOM = b"\xef\xbb\xbf"
@@ -166,14 +166,15 @@ def _whole_lines(cursor: Cursor, block: bytes) -> tuple[bytes, Cursor]:
             return b"", cursor
         block = block[min(ends) :]  # its end still counts as the end of a line
         cursor = cursor._replace(skipping=False)
-    text = cursor.partial + block
     if cursor.offset == len(cursor.partial):
-        text = text.removeprefix(_BOM)
-    end = text.rfind(b"\n") + 1
-    end = max(end, text.rfind(b"\r", end) + 1)
+        block = (cursor.partial + block).removeprefix(_BOM)
+        cursor = cursor._replace(partial=b"")
+    end = block.rfind(b"\n") + 1
+    end = max(end, block.rfind(b"\r", end) + 1)
     if end:
-        partial, after_return = text[end:], text[end - 1] == 13
-        return text[:end], cursor._replace(partial=partial, after_return=after_return)
+        lines = b"".join((cursor.partial, memoryview(block)[:end]))  # one copy, not two
+        return lines, cursor._replace(partial=block[end:], after_return=block[end - 1] == 13)
+    text = cursor.partial + block
     if len(text) > LINE_CAP:
         return text[:LINE_CAP], cursor._replace(partial=b"", after_return=False, skipping=True)
     return b"", cursor._replace(partial=text)

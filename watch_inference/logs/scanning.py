@@ -93,21 +93,24 @@ def stride(block: bytes, last: Found) -> Stride:
     """
     before, head, tail = last.done or 0, last.prefix, last.tail
     step = lines = end = 0
+    width = len(head)
     ats: list[int] = []
     for literal in last.format.literals[: 1 if tail else 0]:
         at = block.find(literal)
         while at >= 0:
             start = block.rfind(b"\n", end, at) + 1 or end
-            slash = block.find(b"/", start + len(head), at)
-            digits = block[start + len(head) : slash]
-            if not (block.startswith(head, start) and block.startswith(tail, slash)):
+            digits = block[start + width : block.find(tail, start, at)]
+            if not digits.isdigit() or not block.startswith(head, start):
                 break
-            if not digits.isdigit() or int(digits) < before:
+            done = int(digits)
+            if done < before:
                 break
-            step, before = max(step, int(digits) - before), int(digits)
-            lines += 1
-            if lines % _KEPT_OF_A_STRIDE == 1:
+            if done - before > step:
+                step = done - before
+            before = done
+            if not lines % _KEPT_OF_A_STRIDE:
                 ats.append(at)
+            lines += 1
             newest, end = at, at + len(literal)
             at = block.find(literal, end)
     if not lines:

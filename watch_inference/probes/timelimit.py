@@ -45,18 +45,31 @@ def _slurm(pid: int, proc: str) -> TimeLimit | None:
 
 
 def _timeout(pid: int, proc: str) -> TimeLimit | None:
-    """Look upwards for timeout(1), whose child the job is."""
+    """Look upwards for timeout(1): it ends its child, and all of its own process group.
+
+    A job that setsid or nohup's shell has put into another group outlives it.
+    """
     found = []
+    group = _group(pid)
+    first = below = pid
     for _ in range(_ABOVE):
         one = _process(pid, proc)
         if one is None or one.pid <= 1:
             break
         seconds = duration(one.command)
         began = started_at(one.started)
-        if seconds and began is not None:
+        ends_it = below == first or _group(one.pid) == group
+        if seconds and began is not None and ends_it:
             found.append(TimeLimit(began + seconds, f"timeout {_words(seconds)}"))
-        pid = one.parent
+        below, pid = pid, one.parent
     return min(found, default=None)
+
+
+def _group(pid: int) -> int | None:
+    try:
+        return os.getpgid(pid)
+    except OSError:
+        return None
 
 
 def _process(pid: int, proc: str) -> Process | None:
