@@ -65,11 +65,21 @@ def _screen(plan: Plan, probes: Sequence[Probes]) -> int:
     looks = _looks(plan.options, "utf-8", tty=True)
     module = views.module("screen")
     try:
-        with module.Screen(looks, interval) as screen:
+        with module.Screen(looks, interval, stdin=_keyboard(plan)) as screen:
             for said in _reports(plan, probes, screen.wait, interval):
                 screen.show(said)
     except module.Quit:
         pass
+    return 0
+
+
+def _keyboard(plan: Plan) -> int:
+    """Give the descriptor that keys come from: the terminal itself where stdin is the log."""
+    if any("-" in job.logs for job in plan.jobs):
+        try:
+            return os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+        except OSError:
+            pass  # no keys, then
     return 0
 
 
