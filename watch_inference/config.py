@@ -81,7 +81,7 @@ def parser() -> argparse.ArgumentParser:
 
 def _forms(add: Callable[..., object]) -> None:
     add("-n", "--interval", type=_interval, metavar="SECONDS",
-        help="time between refreshes, 0.1 to 3600; default 60 in streams")  # fmt: skip
+        help="time between refreshes; default 2 on the screen, 60 in streams")  # fmt: skip
     add("--once", action="store_true", default=None, help="one observation, then exit")
     add("--plain", action="store_true", default=None, help="a line a refresh, key=value")
     add("--json", action="store_true", default=None, help="a JSON object a refresh")

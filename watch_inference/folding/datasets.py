@@ -89,6 +89,8 @@ def place(
         named = any(log.current == one.name for log in sample.logs)
         # Its first request took a while: it began with its heading, or when the last one ended.
         started = sample.wall if named else (scene.free if moving else None)
+    if state is State.QUEUED and not (one.done or 0) - one.resumed:
+        started = None  # a list of all datasets named it: that was no heading of its own
     silent = _silence(sample, None if one.log is None else one.log.updated_at)
     return rated(one._replace(state=state, started=started, ended=ended), silent)
 
