@@ -24,7 +24,7 @@ from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
-DATASETS = {"B1_short": (700, 8), "B2_long": (500, 48), "B3_mixed": (1000, 0)}
+DATASETS = {"B1_short": (300, 8), "B2_long": (60, 48), "B3_mixed": (150, 0)}
 SENTENCE = "The quick brown fox jumps over the lazy dog, and asks why the sky is blue. "
 CONCURRENCY = 8
 EVERY = 50
@@ -142,7 +142,7 @@ def main() -> None:
         model, root = folder / "tiny", folder / "synth_real"
         make_model(model)
         make_job(root)
-        server = serve(model, port)
+        servers = [serve(model, port)]
         url = f"http://127.0.0.1:{port}/v1"
         with (root / "logs" / "run.log").open("ab") as log:
             job = subprocess.Popen(
@@ -153,17 +153,23 @@ def main() -> None:
         try:
             command = ("sh", "-c", f"cd {root} && exec {sys.executable} -m watch_inference")
             with Live(command, env={**os.environ, "TERM": "xterm-256color"}) as screen:
-                server = play(screen, server, model, port, job)
+                play(screen, servers, model, port)
+            print(f"the job's exit status: {job.wait(60)}")
         finally:
             job.kill()
             job.wait()
-            os.killpg(server.pid, signal.SIGKILL)
-            server.wait()
+            for server in servers:
+                end(server)
 
 
-def play(
-    screen: Any, server: subprocess.Popen[bytes], model: Path, port: int, job: Any
-) -> subprocess.Popen[bytes]:
+def end(server: subprocess.Popen[bytes]) -> None:
+    """Kill a server and all that it started, if it is not gone."""
+    if server.poll() is None:
+        os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
+
+
+def play(screen: Any, servers: list[subprocess.Popen[bytes]], model: Path, port: int) -> None:
     """Let the server suffer, and print the screen's words."""
 
     def say(what: str, text: str, seconds: float) -> None:
@@ -173,6 +179,7 @@ def play(
         print(f"--- {what}: {text!r} after {took:.0f} s", flush=True)
         print("\n".join(line for line in screen.lines if line), flush=True)
 
+    (server,) = servers
     say("at work", "openai", 30)
     screen.pump(10)
     os.killpg(server.pid, signal.SIGSTOP)
@@ -180,14 +187,11 @@ def play(
     os.killpg(server.pid, signal.SIGCONT)
     say("it goes on", "running", 60)
     screen.pump(15)
-    os.killpg(server.pid, signal.SIGKILL)
-    server.wait()
+    end(server)
     say("server killed", "STALLED", 120)
-    server = serve(model, port)
+    servers.append(serve(model, port))
     say("started again", "running", 60)
-    say("the end", "FINISHED", 300)
-    print(f"the job's exit status: {job.wait(60)}")
-    return server
+    say("the end", "FINISHED", 600)
 
 
 if __name__ == "__main__":

@@ -184,8 +184,8 @@ def evict(path: Path, offset: int, length: int) -> None:
 
 def test_a_first_count_leaves_the_page_cache_as_it_found_it(evictable: Path) -> None:
     assert count(evictable).lines == 1 << 20
-    # On a disk that is faster than a question, a block may pass for one that was there.
-    assert resident(evictable) <= 2 << 20
+    # On a disk that is faster than a question, a block may pass for one that was there: not half.
+    assert resident(evictable) <= 4 << 20
 
 
 def test_what_was_in_the_page_cache_stays(evictable: Path) -> None:
