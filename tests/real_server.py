@@ -191,7 +191,7 @@ def play(screen: Any, servers: list[subprocess.Popen[bytes]], model: Path, port:
     say("server killed", "STALLED", 120)
     servers.append(serve(model, port))
     say("started again", "running", 60)
-    say("the end", "FINISHED", 600)
+    say("the end", "finished", 600)
 
 
 if __name__ == "__main__":
