@@ -145,7 +145,7 @@ class CountedFiles:
 
     def _count(self, file: CountedFile, at: float, budget: Budget) -> None:
         descriptor = self._descriptor(file)
-        limit = _SLICE if not file.marked else max(4096, file.size // _MARKS)
+        limit = _SLICE if not file.marked else max(16384, file.size // _MARKS)
         while True:
             before = file.tally
             file.tally, anew = self._counter.advance(descriptor, before, min(limit, budget.left()))
