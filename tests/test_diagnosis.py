@@ -334,3 +334,17 @@ def test_a_job_that_logged_all_and_wrote_nothing_has_failed() -> None:
     report = story.look()
     assert report.state is State.FAILED
     assert "100 lines are missing" in report.facts
+
+
+def test_a_last_line_without_its_newline_counts_when_nobody_is_left_to_end_it() -> None:
+    story = Story(B1=2)
+    story.process()
+    story.look()
+    story.at += 5
+    story.writes("B1", 1)
+    story.outputs["B1"] = story.outputs["B1"]._replace(unterminated=True)
+    report = story.look()
+    assert (report.state, report.figures.done, report.figures.fraction) == (State.RUNNING, 1, 0.5)
+    story.process("gone")
+    report = story.look()
+    assert (report.state, report.figures.done, report.figures.fraction) == (State.FINISHED, 1, 1.0)

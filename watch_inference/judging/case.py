@@ -66,10 +66,15 @@ class Case(NamedTuple):
         """Count the lines that a dataset lacks.
 
         What its log alone counts may still be on its way to the disk; when nobody is left to bring
-        it, an empty file has no lines, whatever the log says.
+        it, an empty file has no lines, whatever the log says. A last line without its newline
+        counts then, too: nobody will end it.
         """
-        lost = one.done_from == "logged" and one.written == 0 and not self.alive
-        return (one.total or 0) if lost else (one.unfinished or 0)
+        if self.alive:
+            return one.unfinished or 0
+        lost = one.done_from == "logged" and one.written == 0
+        left = (one.total or 0) if lost else (one.unfinished or 0)
+        files = (output for output in self.sample.datasets if output.name == one.name)
+        return max(0, left - sum(output.unterminated for output in files))
 
     @property
     def begun(self) -> bool:

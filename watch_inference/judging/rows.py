@@ -73,12 +73,11 @@ def figures(case: Case) -> Figures:
     done = sum(one or 0 for one in dones) if inside and None not in dones else None
     total = sum(one or 0 for one in totals) if inside and None not in totals else None
     errors = [one.errors for one in inside if one.errors is not None]
-    missing = sum(one.missing_errors for one in inside)
     fraction = None
     if done is not None and total:
         # A surplus in one dataset does not make up for what is missing in another.
-        left = sum(one.unfinished or 0 for one in inside)
-        fraction = min(1.0, (done + missing) / total, (total - left) / total)
+        left = sum(case.missing(one) for one in inside)
+        fraction = max(0, total - left) / total
     running = [one for one in inside if one.state is State.RUNNING]
     rates = [one.requests_per_s for one in running if one.requests_per_s is not None]
     speeds = [
