@@ -40,7 +40,6 @@ def _dataset(dataset: dict[str, Any]) -> ObservedDataset:
         prompt_bytes_deciles=tuple(dataset["prompt_bytes_deciles"]),
         resumed=resumed,
         finished=prompts - resumed if dataset["status"] == "done" else written + errors,
-        output_bytes=dataset["out_bytes"],
         output_at=dataset["out_mtime"],
         completion_tokens=mean,
         spread=dataset["out_len_cv2"],

@@ -426,7 +426,6 @@ datasets = st.builds(
     ),
     resumed=counts,
     finished=counts,
-    output_bytes=maybe_counts,
     output_at=anything,
     completion_tokens=anything,
     spread=anything,

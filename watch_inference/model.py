@@ -160,7 +160,6 @@ class LogReading(NamedTuple):
     restarts: int = 0  # appended runs, truncations, replacements
     datasets: tuple[LoggedDataset, ...] = ()
     current: str | None = None
-    ambiguous: bool = False  # more than one dataset fits an unnamed line
     last_error: str | None = None
     last_error_at: float | None = None
     tail: tuple[str, ...] = ()  # the newest lines, cleaned, oldest first
@@ -448,7 +447,6 @@ class ObservedDataset(NamedTuple):
     prompt_bytes_deciles: tuple[float, ...] = ()
     resumed: int = 0
     finished: int = 0
-    output_bytes: int | None = None
     output_at: float | None = None  # last change of an output
     completion_tokens: float | None = None  # mean of a finished request
     spread: float | None = None  # (sd / mean)^2 of completion tokens

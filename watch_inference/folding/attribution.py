@@ -26,7 +26,7 @@ def attribute(
 ) -> Attribution:
     """Give each log entry its dataset; `stem` names the one of a log without any files."""
     found: dict[str, list[LoggedDataset]] = {}
-    ambiguous = any(log.ambiguous for log in logs)
+    ambiguous = False
     by_name = {output.name: output for output in outputs}
     # Oldest log first, so that the newest log's entry comes last.
     alone = sum(len(log.datasets) for log in logs) == 1
